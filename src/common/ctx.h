@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's own object behind seqmix_ctx. Only dispatch/ctx.c creates one. */
+#ifndef SEQMIX_COMMON_CTX_H
+#define SEQMIX_COMMON_CTX_H
+
+#include "kernels.h"
+
+struct seqmix_pool;
+
+/* One entry of the open-addressing table that finds two writers of one slot. */
+struct seqmix_slot_owner {
+    int64_t slot; /* -1 = free */
+    int32_t seq;
+};
+
+struct seqmix_context {
+    seqmix_ctx pub;                    /* first: a seqmix_ctx * is a struct seqmix_context * */
+    const struct seqmix_kernels *rung; /* the best rung this context may use */
+    uint32_t flags;
+    int32_t backend, device, n_workers, max_seqs;
+    void *stream;
+    seqmix_parallel_fn parallel; /* the caller's runner, or NULL */
+    void *parallel_user;
+    struct seqmix_pool *pool; /* NULL: serial, or the caller's runner */
+    struct seqmix_slot_owner *slots;
+    int64_t slots_capacity; /* a power of two > 2*max_seqs */
+    double mark;            /* seqmix_elapsed's last mark, milliseconds */
+    const char *op;         /* the op of the call in progress, for messages */
+    char error[256];
+};
+
+#endif
