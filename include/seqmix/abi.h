@@ -29,8 +29,8 @@ struct seqmix_api {
     const void *(*experimental)(uint32_t version);
 
     /* Per op: the checked call, and the query for its workspace. */
-#define SEQMIX_SLOT(name, args_type)                                                                                           \
-    seqmix_status (*name)(seqmix_ctx * ctx, const args_type *args, void *workspace, size_t workspace_bytes);                   \
+#define SEQMIX_SLOT(name, args_type)                                                                                   \
+    seqmix_status (*name)(seqmix_ctx * ctx, const args_type *args, void *workspace, size_t workspace_bytes);           \
     seqmix_status (*name##_workspace)(seqmix_ctx * ctx, const args_type *args, size_t *bytes);
     SEQMIX_SLOT(short_conv_rows, seqmix_conv_args)
     SEQMIX_SLOT(short_conv_step, seqmix_conv_args)

@@ -270,8 +270,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_batch_check(const struct seqmi
     return api->batch_check(batch, rows, slots, why, why_len);
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_short_conv_rows_workspace(seqmix_ctx *ctx, const seqmix_conv_args *args,
-                                                                            size_t *bytes)
+static inline SEQMIX_CHECKED seqmix_status seqmix_short_conv_rows_workspace(seqmix_ctx *ctx,
+                                                                            const seqmix_conv_args *args, size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
     return SEQMIX_API_HAS(api, short_conv_rows_workspace) ? api->short_conv_rows_workspace(ctx, args, bytes)
@@ -286,8 +286,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_short_conv_rows(seqmix_ctx *ct
                                                 : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_short_conv_step_workspace(seqmix_ctx *ctx, const seqmix_conv_args *args,
-                                                                            size_t *bytes)
+static inline SEQMIX_CHECKED seqmix_status seqmix_short_conv_step_workspace(seqmix_ctx *ctx,
+                                                                            const seqmix_conv_args *args, size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
     return SEQMIX_API_HAS(api, short_conv_step_workspace) ? api->short_conv_step_workspace(ctx, args, bytes)
@@ -302,7 +302,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_short_conv_step(seqmix_ctx *ct
                                                 : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_selective_scan_rows_workspace(seqmix_ctx *ctx, const seqmix_scan_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_selective_scan_rows_workspace(seqmix_ctx *ctx,
+                                                                                const seqmix_scan_args *args,
                                                                                 size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
@@ -318,7 +319,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_selective_scan_rows(seqmix_ctx
                                                     : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_selective_scan_step_workspace(seqmix_ctx *ctx, const seqmix_scan_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_selective_scan_step_workspace(seqmix_ctx *ctx,
+                                                                                const seqmix_scan_args *args,
                                                                                 size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
@@ -334,7 +336,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_selective_scan_step(seqmix_ctx
                                                     : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_ssd_chunk_forward_workspace(seqmix_ctx *ctx, const seqmix_ssd_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_ssd_chunk_forward_workspace(seqmix_ctx *ctx,
+                                                                              const seqmix_ssd_args *args,
                                                                               size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
@@ -357,11 +360,12 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_ssd_step_workspace(seqmix_ctx 
     return SEQMIX_API_HAS(api, ssd_step_workspace) ? api->ssd_step_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_ssd_step(seqmix_ctx *ctx, const seqmix_ssd_args *args, void *workspace,
-                                                           size_t workspace_bytes)
+static inline SEQMIX_CHECKED seqmix_status seqmix_ssd_step(seqmix_ctx *ctx, const seqmix_ssd_args *args,
+                                                           void *workspace, size_t workspace_bytes)
 {
     const struct seqmix_api *api = ctx->api;
-    return SEQMIX_API_HAS(api, ssd_step) ? api->ssd_step(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+    return SEQMIX_API_HAS(api, ssd_step) ? api->ssd_step(ctx, args, workspace, workspace_bytes)
+                                         : SEQMIX_ERR_UNAVAILABLE;
 }
 
 static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_chunk_forward_workspace(seqmix_ctx *ctx,
@@ -369,19 +373,23 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_chunk_forward_workspa
                                                                                    size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
-    return SEQMIX_API_HAS(api, deltanet_chunk_forward_workspace) ? api->deltanet_chunk_forward_workspace(ctx, args, bytes)
-                                                                 : SEQMIX_ERR_UNAVAILABLE;
+    return SEQMIX_API_HAS(api, deltanet_chunk_forward_workspace)
+               ? api->deltanet_chunk_forward_workspace(ctx, args, bytes)
+               : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_chunk_forward(seqmix_ctx *ctx, const seqmix_deltanet_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_chunk_forward(seqmix_ctx *ctx,
+                                                                         const seqmix_deltanet_args *args,
                                                                          void *workspace, size_t workspace_bytes)
 {
     const struct seqmix_api *api = ctx->api;
-    return SEQMIX_API_HAS(api, deltanet_chunk_forward) ? api->deltanet_chunk_forward(ctx, args, workspace, workspace_bytes)
-                                                       : SEQMIX_ERR_UNAVAILABLE;
+    return SEQMIX_API_HAS(api, deltanet_chunk_forward)
+               ? api->deltanet_chunk_forward(ctx, args, workspace, workspace_bytes)
+               : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_step_workspace(seqmix_ctx *ctx, const seqmix_deltanet_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_step_workspace(seqmix_ctx *ctx,
+                                                                          const seqmix_deltanet_args *args,
                                                                           size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
@@ -397,7 +405,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_step(seqmix_ctx *ctx,
                                               : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_unit_lower_inverse_workspace(seqmix_ctx *ctx, const seqmix_inverse_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_unit_lower_inverse_workspace(seqmix_ctx *ctx,
+                                                                               const seqmix_inverse_args *args,
                                                                                size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
@@ -413,7 +422,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_unit_lower_inverse(seqmix_ctx 
                                                    : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_gated_rms_norm_rows_workspace(seqmix_ctx *ctx, const seqmix_norm_args *args,
+static inline SEQMIX_CHECKED seqmix_status seqmix_gated_rms_norm_rows_workspace(seqmix_ctx *ctx,
+                                                                                const seqmix_norm_args *args,
                                                                                 size_t *bytes)
 {
     const struct seqmix_api *api = ctx->api;
@@ -444,8 +454,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_linear_workspace(seqmix_ctx *c
     return api != NULL ? api->linear_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_linear(seqmix_ctx *ctx, const seqmix_linear_args *args, void *workspace,
-                                                         size_t workspace_bytes)
+static inline SEQMIX_CHECKED seqmix_status seqmix_linear(seqmix_ctx *ctx, const seqmix_linear_args *args,
+                                                         void *workspace, size_t workspace_bytes)
 {
     const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
     return api != NULL ? api->linear(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
@@ -458,8 +468,8 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_embed_rows_workspace(seqmix_ct
     return api != NULL ? api->embed_rows_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
 }
 
-static inline SEQMIX_CHECKED seqmix_status seqmix_embed_rows(seqmix_ctx *ctx, const seqmix_embed_args *args, void *workspace,
-                                                             size_t workspace_bytes)
+static inline SEQMIX_CHECKED seqmix_status seqmix_embed_rows(seqmix_ctx *ctx, const seqmix_embed_args *args,
+                                                             void *workspace, size_t workspace_bytes)
 {
     const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
     return api != NULL ? api->embed_rows(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;

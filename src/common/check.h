@@ -28,4 +28,7 @@ seqmix_status seqmix_check_embed(struct seqmix_context *ctx, const seqmix_embed_
 seqmix_status seqmix_check_batch(struct seqmix_context *ctx, const seqmix_batch *batch, int64_t rows, int64_t slots,
                                  unsigned how);
 
+/* The same on a host mirror without a context (seqmix_batch_check): `batch` as the caller gave it. */
+seqmix_status seqmix_batch_check_host(const seqmix_batch *batch, int64_t rows, int64_t slots, char *why, size_t why_len);
+
 #endif

@@ -12,22 +12,31 @@ enum { SEQMIX_F64_INTERNAL = 64 };
 static inline size_t seqmix_dtype_size(seqmix_dtype dtype)
 {
     switch (dtype) {
-    case SEQMIX_F32: return 4;
+    case SEQMIX_F32:
+        return 4;
     case SEQMIX_BF16:
-    case SEQMIX_F16: return 2;
-    case SEQMIX_F64_INTERNAL: return 8;
-    default: return 0;
+    case SEQMIX_F16:
+        return 2;
+    case SEQMIX_F64_INTERNAL:
+        return 8;
+    default:
+        return 0;
     }
 }
 
 static inline const char *seqmix_dtype_name(seqmix_dtype dtype)
 {
     switch (dtype) {
-    case SEQMIX_F32: return "f32";
-    case SEQMIX_BF16: return "bf16";
-    case SEQMIX_F16: return "f16";
-    case SEQMIX_F64_INTERNAL: return "f64";
-    default: return "no dtype";
+    case SEQMIX_F32:
+        return "f32";
+    case SEQMIX_BF16:
+        return "bf16";
+    case SEQMIX_F16:
+        return "f16";
+    case SEQMIX_F64_INTERNAL:
+        return "f64";
+    default:
+        return "no dtype";
     }
 }
 

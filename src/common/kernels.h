@@ -9,8 +9,11 @@
 #ifndef SEQMIX_COMMON_KERNELS_H
 #define SEQMIX_COMMON_KERNELS_H
 
-#define SEQMIX_EXPERIMENTAL
 #include <seqmix/seqmix.h>
+
+#ifndef SEQMIX_EXPERIMENTAL
+#error "internal sources are built with SEQMIX_EXPERIMENTAL defined: link the CMake target seqmix_internal"
+#endif
 
 struct seqmix_context;
 
@@ -28,7 +31,7 @@ struct seqmix_kernels {
 #define SEQMIX_OP(ID, op, family, step)                                                                                \
     seqmix_status (*op##_plan)(const struct seqmix_context *ctx, const seqmix_##family##_args *args,                   \
                                struct seqmix_plan *plan);                                                              \
-    seqmix_status (*op)(struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace);
+    seqmix_status (*op)(struct seqmix_context * ctx, const seqmix_##family##_args *args, void *workspace);
 #include "ops.def"
 };
 

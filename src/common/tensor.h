@@ -24,18 +24,27 @@ static inline int64_t seqmix_tensor_count(const seqmix_tensor *t)
 static inline float seqmix_load_f32(const seqmix_tensor *t, int64_t offset)
 {
     switch (t->dtype) {
-    case SEQMIX_BF16: return seqmix_bf16_to_f32(((const uint16_t *)t->data)[offset]);
-    case SEQMIX_F16: return seqmix_f16_to_f32(((const uint16_t *)t->data)[offset]);
-    default: return ((const float *)t->data)[offset];
+    case SEQMIX_BF16:
+        return seqmix_bf16_to_f32(((const uint16_t *)t->data)[offset]);
+    case SEQMIX_F16:
+        return seqmix_f16_to_f32(((const uint16_t *)t->data)[offset]);
+    default:
+        return ((const float *)t->data)[offset];
     }
 }
 
 static inline void seqmix_store_f32(const seqmix_tensor *t, int64_t offset, float value)
 {
     switch (t->dtype) {
-    case SEQMIX_BF16: ((uint16_t *)t->data)[offset] = seqmix_f32_to_bf16(value); break;
-    case SEQMIX_F16: ((uint16_t *)t->data)[offset] = seqmix_f32_to_f16(value); break;
-    default: ((float *)t->data)[offset] = value; break;
+    case SEQMIX_BF16:
+        ((uint16_t *)t->data)[offset] = seqmix_f32_to_bf16(value);
+        break;
+    case SEQMIX_F16:
+        ((uint16_t *)t->data)[offset] = seqmix_f32_to_f16(value);
+        break;
+    default:
+        ((float *)t->data)[offset] = value;
+        break;
     }
 }
 
