@@ -197,9 +197,8 @@ struct seqmix_bench_openblas {
     int n;
     struct seqmix_bench_blas_row {
         const struct seqmix_bench_result *ours;
-        double median, spread, ours_first; /* seconds; (p90-p10)/median */
+        double median, spread; /* seconds; (p90-p10)/median */
     } rows[SEQMIX_BENCH_BLAS_ROWS];
-    void *handle, *sgemm; /* sgemm: address of the function pointer's value, see openblas.c */
 };
 
 void seqmix_bench_openblas_prepare(int workers);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ABI of seqmix: the function table behind the inline wrappers of seqmix.h, which includes this file after its types.
- * Programs use the wrappers; bindings of other languages may read the table itself.
+ * The ABI of seqmix: the function table behind the inline wrappers of seqmix.h, which includes this file after its
+ * types. Programs use the wrappers; bindings of other languages may read the table itself.
  *
- * Growth: append only, inside a new fence, ABI minor + 1. A slot is never moved, retyped or reused; a changed meaning is a
- * new slot with a new name. struct_size tells the table's length, SEQMIX_API_HAS whether a slot lies inside it.
+ * Growth: append only, inside a new fence, ABI minor + 1. A slot is never moved, retyped or reused; a changed meaning
+ * is a new slot with a new name. struct_size tells the table's length, SEQMIX_API_HAS whether a slot lies inside it.
  */
 #ifndef SEQMIX_ABI_H
 #define SEQMIX_ABI_H

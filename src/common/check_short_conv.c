@@ -8,7 +8,8 @@ seqmix_status seqmix_check_conv(struct seqmix_context *ctx, const seqmix_conv_ar
     enum { FIELD_X };
     const unsigned may_be = (how & SEQMIX_CHECK_STEP) != 0 ? 1u << FIELD_X : 0;
     struct seqmix_dim dims[N_DIMS] = {{"R", 0, false}, {"D", 0, false}, {"K", 0, false}, {"slots", 0, false}};
-    dims[HISTORY] = (struct seqmix_dim){"K-1", args->weight.rank == 2 ? args->weight.shape[1] - 1 : 0, true};
+    const int64_t width = args->weight.rank == 2 ? args->weight.shape[1] : 0;
+    dims[HISTORY] = (struct seqmix_dim){"K-1", width > 0 ? width - 1 : 0, true};
     const struct seqmix_field fields[] = {
         {"x", &args->x, SEQMIX_ROWS, SEQMIX_IS_X, 2, 2, {R, D}, 0},
         {"weight", &args->weight, 0, SEQMIX_IS_X_OR_F32, 2, 2, {D, K}, 0},

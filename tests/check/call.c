@@ -130,11 +130,15 @@ void check_view(struct call *whole, int64_t begin, int64_t end, struct call *vie
         t->data = (char *)t->data + begin * t->stride[0] * (int64_t)seqmix_dtype_size(t->dtype);
         t->shape[0] = end - begin;
     }
-    if (whole->op->family->batch_offset != 0) {
+    const struct family *family = whole->op->family;
+    const int32_t rows = (int32_t)(end - begin);
+    if (family->ints_offset != 0) memmove(view->ints, whole->ints + begin, (size_t)rows * sizeof *view->ints);
+    if (family->rows_offset != 0) memcpy((char *)&view->args + family->rows_offset, &rows, sizeof rows);
+    if (family->batch_offset != 0) {
         view->given = GIVE_BATCH | GIVE_ROW_BEGIN;
-        view->batch = (seqmix_batch){.n_seqs = 1, .max_rows = (int32_t)(end - begin)};
+        view->batch = (seqmix_batch){.n_seqs = 1, .max_rows = rows > 0 ? rows : 1};
         view->row_begin[0] = 0;
-        view->row_begin[1] = (int32_t)(end - begin);
+        view->row_begin[1] = rows;
     }
     check_rebind(view);
 }

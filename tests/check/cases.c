@@ -47,24 +47,24 @@ const char *check_class_name(enum check_class name)
 
 /* Properties about sequences that every family with a batch has, so that no family need list them. */
 static const struct class_use sequence_properties[] = {
-    {CLASS_SPLIT, BOUND_ORDINARY, {2, 8, 40}, false},      {CLASS_COMPANY, BOUND_ORDINARY, {2, 8, 40}, true},
-    {CLASS_RENUMBER, BOUND_ORDINARY, {2, 8, 40}, true},    {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, true},
-    {CLASS_CHECKPOINTS, BOUND_ORDINARY, {2, 8, 40}, true},
+    {CLASS_SPLIT, BOUND_ORDINARY, {2, 8, 40}, FORM_ROWS},      {CLASS_COMPANY, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},
+    {CLASS_RENUMBER, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},    {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, FORM_BOTH},
+    {CLASS_CHECKPOINTS, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},
 };
 static const struct class_use step_properties[] = {
-    {CLASS_STEPS, BOUND_ORDINARY, {3, 12, 60}, true},
-    {CLASS_FORMS, BOUND_ORDINARY, {2, 8, 40}, true},
+    {CLASS_STEPS, BOUND_ORDINARY, {3, 12, 60}, FORM_STEP},
+    {CLASS_FORMS, BOUND_ORDINARY, {2, 8, 40}, FORM_STEP},
 };
-static const struct class_use chunk_property = {CLASS_CHUNKS, BOUND_ORDINARY, {2, 6, 30}, false};
+static const struct class_use chunk_property = {CLASS_CHUNKS, BOUND_ORDINARY, {2, 6, 30}, FORM_ROWS};
 static const struct class_use row_properties[] = {
-    {CLASS_COMPANY, BOUND_ORDINARY, {2, 6, 20}, true},
-    {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, true},
+    {CLASS_COMPANY, BOUND_ORDINARY, {2, 6, 20}, FORM_BOTH},
+    {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, FORM_BOTH},
 };
 
 static const struct class_use *find_in(const struct class_use *uses, int n, enum check_class name, bool step)
 {
     for (int i = 0; i < n; i++)
-        if (uses[i].name == name && (!step || uses[i].step_too)) return &uses[i];
+        if (uses[i].name == name && (uses[i].forms & (step ? FORM_STEP : FORM_ROWS)) != 0) return &uses[i];
     return NULL;
 }
 #define FIND_IN(uses, name, step) find_in((uses), (int)(sizeof(uses) / sizeof(uses)[0]), (name), (step))

@@ -108,8 +108,9 @@ struct class_use {
     enum check_class name;
     enum check_bound bound;
     int16_t variants[LEVEL_COUNT];
-    bool step_too; /* also for the few-row form */
+    int forms; /* FORM_* */
 };
+enum { FORM_ROWS = 1, FORM_STEP = 2, FORM_BOTH = 3 };
 
 struct call;
 struct draw;
@@ -118,9 +119,10 @@ struct family {
     const char *name;
     size_t batch_offset; /* of args.batch; 0: rows know no sequences */
     size_t chunk_offset; /* of args.chunk; 0: no chunk form */
-    size_t ints_offset;  /* of an int32_t * that call.ints backs; 0: none */
+    size_t ints_offset;  /* of an int32_t * that call.ints backs, one a row; 0: none */
+    size_t rows_offset;  /* of an int32_t that repeats R; 0: none */
     const char *value;   /* the input the outputs are linear in (nearly): what denormals and overflows scale */
-    const struct field *fields;
+    const struct field *fields; /* the last one is the output */
     int n_fields;
     const struct class_use *classes;
     int n_classes;

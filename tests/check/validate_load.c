@@ -105,6 +105,10 @@ static bool fit(struct loader *l, struct view *v, const struct seqmix_val_field 
     const int most = alt > rank ? alt : rank;
     const bool by_row = field->role != SEQMIX_VAL_PARAM && field->role != SEQMIX_VAL_STATE;
     if (by_row && l->lead > 0 && (v->rank == rank + l->lead || v->rank == alt + l->lead)) {
+        const bool sequences = l->dump->base.family->batch_offset != 0;
+        if (sequences && v->shape[0] != l->batches)
+            return REFUSE(l, "%s.shape[0]=%" PRId64 " differs from the batch axis of %s, %" PRId64, field->name, v->shape[0],
+                          l->dump->base.family->fields->name, l->batches);
         fold_lead(v, l->lead);
         return true;
     }
@@ -364,7 +368,7 @@ static bool load_pool(struct loader *l, const char *name, struct view *v, double
     *by_shape = false;
     if (st == NULL) return true;
     if (!open_view(l, st, v) || !fit(l, v, field)) return false;
-    if (v->count > 0 || v->rank == seqmix_val_axes(field->axes)) *data = load_doubles(l, v);
+    *data = load_doubles(l, v);
     if (*data == NULL) return false;
     int64_t want[2];
     state_matrix(c, want);

@@ -483,7 +483,7 @@ def onnx_linear_attention(name, src, attr, ins, outs):
 
 def make_inverse():
     src = version(torch) + " linalg.solve_triangular (double, rounded to f32)"
-    for n, batch, seed in ((37, (2, 3), 601), (64, (4,), 602), (1, (5,), 603)):
+    for n, batch, seed in ((37, (2, 3), 601), (64, (2,), 602), (1, (5,), 603)):
         gen = torch.Generator().manual_seed(seed)
         k = torch.randn(*batch, n, 16, generator=gen) + 0.4
         k /= k.norm(dim=-1, keepdim=True)

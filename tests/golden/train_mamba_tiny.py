@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Trains the tiny Mamba of tests/golden/mamba-tiny on the King James text.
 
-    train_mamba_tiny.py WORKDIR [--steps N] [--threads N] [--out DIR]
+    train_mamba_tiny.py WORKDIR [--steps N] [--minutes N] [--threads N] [--out DIR]
 
 WORKDIR keeps the text and the log. Writes OUT/{config.json,generation_config.json,
 model.safetensors,tokenizer.json} (default OUT: mamba-tiny beside this script), then loads the
@@ -33,6 +33,7 @@ EOS = "<|endoftext|>"
 
 
 LIB = None  # train_scan.c, compiled by load_scan
+FREE = []   # state buffers of finished steps
 
 
 def load_scan(workdir):
@@ -41,8 +42,9 @@ def load_scan(workdir):
     subprocess.run(["cc", "-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC", "-o", so,
                     os.path.join(HERE, "train_scan.c"), "-lm"], check=True)
     LIB = ctypes.CDLL(so)
-    LIB.mallopt(-4, 0)           # M_MMAP_MAX, M_TRIM_THRESHOLD: keep the big buffers, their page
-    LIB.mallopt(-1, 0x7fffffff)  # faults cost a sixth of the time
+    LIB.mallopt(-8, 1)           # M_ARENA_MAX, M_MMAP_MAX, M_TRIM_THRESHOLD: keep big buffers, since
+    LIB.mallopt(-4, 0)           # their page faults cost a third of the time
+    LIB.mallopt(-1, 0x7fffffff)
 
 
 def call(name, T, b, D, *tensors):
@@ -56,7 +58,8 @@ class Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx, delta, dx, A, B, C):  # [T,b,D] [T,b,D] [D,16] [T,b,16] [T,b,16]
         T, b, D = delta.shape
-        hs = delta.new_empty(b, D // 16, T + 1, 16, 16)
+        shape = (b, D // 16, T + 1, 16, 16)
+        hs = FREE.pop() if FREE and FREE[-1].shape == shape else delta.new_empty(shape)
         y = torch.empty_like(delta)
         call("scan_forward", T, b, D, delta, dx, A, B, C, y, hs)
         ctx.save_for_backward(delta, dx, A, B, C, hs)
@@ -69,6 +72,7 @@ class Scan(torch.autograd.Function):
         g_delta, g_dx, g_B, g_C = (torch.empty_like(t) for t in (delta, dx, B, C))
         g_A = A.new_empty(b, D, 16)
         call("scan_backward", T, b, D, delta, dx, A, B, C, hs, gy.contiguous(), g_delta, g_dx, g_A, g_B, g_C)
+        FREE.append(hs)
         return g_delta, g_dx, g_A.sum(0), g_B, g_C
 
 
@@ -182,7 +186,8 @@ def check_scan_gradient():
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("workdir")
-    ap.add_argument("--steps", type=int, default=2300)
+    ap.add_argument("--steps", type=int, default=2200)
+    ap.add_argument("--minutes", type=float, default=0, help="stop after this long, 0 = after the steps")
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--batch", type=int, default=16)
     ap.add_argument("--length", type=int, default=160)
@@ -194,6 +199,7 @@ def main():
     torch.set_num_threads(args.threads)
     load_scan(args.workdir)
     check_scan_gradient()
+    FREE.clear()
 
     chapters = kjv_text.chapters(args.workdir)
     tok = make_tokenizer(chapters, os.path.join(args.out, "tokenizer.json"))
@@ -229,6 +235,10 @@ def main():
     for step in range(args.steps):
         lr = args.lr * min(1.0, (step + 1) / warm)
         p = max(0.0, (step - warm) / (args.steps - warm))
+        if args.minutes:  # a slow machine: shorten the schedule
+            p = max(p, (time.time() - start) / 60 / args.minutes)
+            if p >= 1:
+                break
         lr *= 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * p))
         for grp in opt.param_groups:
             grp["lr"] = lr
@@ -243,8 +253,9 @@ def main():
         if step % 50 == 49 or step < 3:
             print(f"step {step + 1} loss {sum(run[-50:]) / len(run[-50:]):.4f} lr {lr:.2e} "
                   f"{(time.time() - start) / (step + 1):.3f} s/step", flush=True)
-        if step % 400 == 399 or step == args.steps - 1:
+        if step % 400 == 399:
             print(f"step {step + 1} validation {evaluate():.4f} nats/token", flush=True)
+    print(f"step {len(run)} end: loss {sum(run[-50:]) / 50:.4f}, validation {evaluate():.4f} nats/token", flush=True)
 
     from safetensors.torch import save_file
     from transformers import GenerationConfig, MambaConfig, MambaForCausalLM

@@ -99,7 +99,7 @@ plant docs/A.md 'open end' '<!-- SPDX-License-Identifier: MIT -->\nTO''DO: more\
 plant docs/A.md 'machine path' '<!-- SPDX-License-Identifier: MIT -->\nsee /ho''me/me/a.txt\n'
 plant src/common/a.c 'empty file' ''
 if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then
-    plant src/common/a.c 'clang-formatted' "${c}int  seqmix_a;\\n"
+    plant src/common/a.c 'layout' "${c}int  seqmix_a;\\n"
 fi
 if command -v shellcheck >/dev/null; then
     # ShellCheck names the file on a line of its own; its rule follows

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One entry: verify on at most 64 rows, estimate from that call, then time. Prefill runs on the same buffers every time, as
+ * warm as their size lets them be; decode walks over as many states (or weights) as it takes to come from DRAM each time.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "bench.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { VERIFY_ROWS = 64, MOST_SAMPLES = 1000, MOST_CALLS = 1000, FEW_SAMPLES = 3 };
+
+static const double SAMPLE_SECONDS = 50e-6; /* shorter calls are timed several at once */
+
+static const char *kernel_of(struct seqmix_bench_case *c, int32_t *level)
+{
+    const char *kernel = NULL;
+    *level = 0;
+    if (seqmix_op_query(c->ctx, c->entry.op->id, &c->args[0], SEQMIX_QUERY_KERNEL, &kernel) != SEQMIX_OK) return NULL;
+    if (seqmix_op_query(c->ctx, c->entry.op->id, &c->args[0], SEQMIX_QUERY_LEVEL, level) != SEQMIX_OK) return NULL;
+    return kernel;
+}
+
+static int note_kernel(struct seqmix_bench_case *c, struct seqmix_bench_result *result)
+{
+    const char *kernel = kernel_of(c, &result->level);
+    if (kernel == NULL) {
+        snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(c->ctx));
+        return -1;
+    }
+    snprintf(result->kernel, sizeof result->kernel, "%s", kernel);
+    return 0;
+}
+
+/* `calls` calls from copy `*at` on; seconds a call, or -1. */
+static double sample(struct seqmix_bench_case *c, int calls, int *at)
+{
+    double ms = 0;
+    if (seqmix_elapsed(c->ctx, &ms) != SEQMIX_OK) return -1;
+    for (int i = 0; i < calls; i++) {
+        if (seqmix_bench_case_run(c, *at) != SEQMIX_OK) return -1;
+        *at = *at + 1 < c->n_copies ? *at + 1 : 0;
+    }
+    if (seqmix_sync(c->ctx) != SEQMIX_OK || seqmix_elapsed(c->ctx, &ms) != SEQMIX_OK) return -1;
+    return 1e-3 * ms / calls;
+}
+
+/* Whether one more copy of everything fits: half of the machine's memory is ours. */
+static int fits_memory(size_t bytes)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages <= 0 || page <= 0 || (double)bytes < 0.5 * (double)pages * (double)page;
+}
+
+/* A case with the entry's rows, or with fewer to verify. Fills `skipped` on failure. */
+static int open_case(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, size_t cycle_bytes,
+                     struct seqmix_bench_result *result)
+{
+    static struct seqmix_bench_plan plan;
+    memset(&plan, 0, sizeof plan);
+    entry->op->plan(entry, &plan);
+    const size_t bytes = seqmix_bench_case_bytes(&plan, 1) + cycle_bytes;
+    if (!fits_memory(bytes)) {
+        snprintf(result->skipped, sizeof result->skipped, "needs %.1f GB, more than half of this machine's memory",
+                 1e-9 * (double)bytes);
+        return -1;
+    }
+    if (seqmix_bench_case_open(c, ctx, entry, cycle_bytes, result->skipped, sizeof result->skipped) == 0) return 0;
+    seqmix_bench_case_close(c);
+    return -1;
+}
+
+/* Verifies with `rows` rows and returns the seconds one more such call takes, or -1. */
+static double verify_rows(seqmix_ctx *ctx, int64_t rows, int fault, struct seqmix_bench_result *result)
+{
+    struct seqmix_bench_entry entry = result->entry;
+    struct seqmix_bench_case c;
+    entry.rows = rows;
+    if (open_case(&c, ctx, &entry, 0, result) != 0) return -1;
+    double seconds = -1;
+    int at = 0;
+    if (note_kernel(&c, result) == 0 && seqmix_bench_verify(&c, fault, &result->verdict)) seconds = sample(&c, 1, &at);
+    seqmix_bench_case_close(&c);
+    return seconds;
+}
+
+static void count_work(const struct seqmix_bench_plan *plan, struct seqmix_bench_result *result)
+{
+    memcpy(result->dims, plan->dims, sizeof result->dims);
+    result->flops = plan->flops;
+    result->exps = plan->exps;
+    for (int i = 0; i < plan->n_fields; i++) {
+        const struct seqmix_bench_field *f = &plan->fields[i];
+        const double bytes = (double)seqmix_bench_count(&f->view) * (double)seqmix_bench_dtype_size(f->view.dtype);
+        if (f->role != SEQMIX_BENCH_OUT) result->read_bytes += bytes * f->touched;
+        if (f->role == SEQMIX_BENCH_OUT || f->role == SEQMIX_BENCH_STATE) result->write_bytes += bytes;
+    }
+}
+
+static double greatest(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest of the times that arithmetic, exponentials and bytes need by themselves on this machine. */
+static void find_bound(const struct seqmix_bench_roofline *r, struct seqmix_bench_result *result)
+{
+    const double bytes = result->read_bytes + result->write_bytes;
+    int where = SEQMIX_BENCH_DRAM;
+    if (result->copies == 1 && bytes < r->llc_bytes / 2) where = SEQMIX_BENCH_LLC;
+    if (result->copies == 1 && bytes < 0.75 * r->l2_bytes * r->workers) where = SEQMIX_BENCH_L2;
+    const struct seqmix_bench_memory *m = &r->memory[where];
+    double rate = greatest(greatest(m->memcpy_rate, m->copy), m->update);
+    if (result->write_bytes < 0.1 * bytes) rate = greatest(rate, m->read);
+    const double times[3] = {result->flops / r->fma, result->exps / greatest(r->exp_poly, r->expf_libm), bytes / rate};
+    const char *const names[3] = {"fma", "exp", seqmix_bench_memory_name(where)};
+    for (int i = 0; i < 3; i++)
+        if (times[i] > result->bound_seconds) {
+            result->bound_seconds = times[i];
+            result->bound = names[i];
+        }
+}
+
+static void time_case(struct seqmix_bench_case *c, const struct seqmix_bench_options *o, struct seqmix_bench_result *result)
+{
+    static double samples[MOST_SAMPLES];
+    int at = 0, n = 0;
+    const double first = sample(c, 1, &at);
+    result->calls = first > 0 && first < SAMPLE_SECONDS ? (int)(SAMPLE_SECONDS / first) + 1 : 1;
+    if (result->calls > MOST_CALLS) result->calls = MOST_CALLS;
+    const int few = first > o->budget ? 1 : FEW_SAMPLES;
+    double spent = 0;
+    while (n < MOST_SAMPLES && (o->reps > 0 ? n < o->reps : n < few || spent < o->budget)) {
+        const double seconds = sample(c, result->calls, &at);
+        if (seconds < 0) {
+            snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(c->ctx));
+            return;
+        }
+        samples[n++] = seconds;
+        spent += seconds * result->calls;
+    }
+    result->samples = n;
+    result->median = seqmix_bench_quantile(samples, n, 0.5);
+    result->min = samples[0];
+    result->p10 = seqmix_bench_quantile(samples, n, 0.1);
+    result->p90 = seqmix_bench_quantile(samples, n, 0.9);
+}
+
+void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
+                          const struct seqmix_bench_roofline *r, struct seqmix_bench_result *result)
+{
+    memset(result, 0, sizeof *result);
+    result->entry = *entry;
+    const int64_t few = entry->rows < VERIFY_ROWS ? entry->rows : VERIFY_ROWS;
+    const double probe = verify_rows(ctx, few, o->plant_fault, result);
+    if (probe < 0) return;
+    const double estimate = probe * (double)entry->rows / (double)few;
+    if (estimate > o->limit) {
+        snprintf(result->skipped, sizeof result->skipped, "would take about %.1f s a call (limit %.1f s, --limit)", estimate,
+                 o->limit);
+        return;
+    }
+    const size_t cycle_bytes = entry->decode ? (size_t)(r->memory[SEQMIX_BENCH_DRAM].footprint * r->workers) : 0;
+    struct seqmix_bench_case c;
+    char verified[sizeof result->kernel];
+    memcpy(verified, result->kernel, sizeof verified);
+    if (open_case(&c, ctx, entry, cycle_bytes, result) != 0) return;
+    /* Another kernel may answer the full size: then that very call is verified too. */
+    if (note_kernel(&c, result) == 0 && strcmp(verified, result->kernel) != 0)
+        seqmix_bench_verify(&c, o->plant_fault, &result->verdict);
+    if (result->verdict.passed && result->skipped[0] == '\0') {
+        result->copies = c.n_copies;
+        count_work(&c.plan, result);
+        time_case(&c, o, result);
+        find_bound(r, result);
+    }
+    seqmix_bench_case_close(&c);
+}

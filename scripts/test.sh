@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The whole test suite on a fresh Debian 12 or Ubuntu machine: installs packages, builds with gcc and clang, with sanitizers
+# and for fuzzing, and runs every test through ctest. test.sh --quick stops after the first build and its tests.
+# The last line counts what passed and what failed; the exit status is 0 only when nothing failed.
+set -eu
+
+quick=no
+case ${1:-} in
+'') ;;
+--quick) quick=yes ;;
+*)
+    echo "usage: scripts/test.sh [--quick]" >&2
+    exit 2
+    ;;
+esac
+
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+began=$(date +%s)
+passed=0
+failed=0
+skipped=0
+failures=''
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+headline() {
+    printf '\n== %s (after %d s)\n' "$*" $(($(date +%s) - began))
+}
+
+fail() {
+    failed=$((failed + 1))
+    failures="$failures
+  $1"
+    echo "FAILED: $1"
+}
+
+# check NAME COMMAND...: one check; its output is shown when it fails
+check() {
+    local name=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok: $name"
+    else
+        cat "$log"
+        fail "$name"
+    fi
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    echo "skipped: $1"
+}
+
+# build PRESET [CMAKE OPTIONS]: configures and builds it in its folder, as one check
+build() {
+    local preset=$1
+    shift
+    check "configure $preset" cmake --preset "$preset" -DSEQMIX_WERROR=ON "$@"
+    check "build $preset without a warning" cmake --build --preset "$preset" --parallel "$jobs"
+}
+
+# suite FOLDER [CTEST OPTIONS]: runs ctest there and adds up what it counts
+suite() {
+    local folder=$1 counts
+    shift
+    ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 600 -j "$jobs" "$@" | tee "$log" || true
+    # "98% tests passed, 1 tests failed out of 50"
+    counts=$(sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log")
+    if [ -z "$counts" ]; then
+        fail "ctest in $folder"
+        return
+    fi
+    local bad=${counts% *} all=${counts#* } none
+    none=$(grep -c '(Skipped)$' "$log" || true)
+    passed=$((passed + all - bad - none))
+    failed=$((failed + bad))
+    skipped=$((skipped + none))
+    if [ "$bad" -gt 0 ]; then
+        failures="$failures
+  $folder: $(sed -n 's/^[[:space:]]*[0-9]* - \(.*\) ([A-Z].*)$/\1/p' "$log" | tr '\n' ' ')"
+    fi
+}
+
+finish() {
+    if [ "$failed" -gt 0 ]; then
+        printf '\nWhat failed:%s\n' "$failures"
+    fi
+    printf '\nTook %d s.\n' $(($(date +%s) - began))
+    if [ "$skipped" -gt 0 ]; then
+        echo "$passed passed, $failed failed, $skipped skipped"
+    else
+        echo "$passed passed, $failed failed"
+    fi
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+headline "Packages"
+scripts/packages.sh test
+if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
+    export CMAKE_GENERATOR=Ninja
+fi
+
+headline "Release build with gcc"
+build release -DSEQMIX_TOOLS=ON -DSEQMIX_TESTS=ON
+
+headline "All tests"
+suite build
+if [ "$quick" = yes ]; then
+    finish
+fi
+finish
