@@ -68,7 +68,7 @@ struct seqmix_bench_plan {
     union seqmix_bench_args args; /* scalars; tensors are set per copy */
     int n_fields;
     struct seqmix_bench_field fields[SEQMIX_BENCH_FIELDS];
-    double flops, exps; /* by the conventions of docs/BENCH.md */
+    double flops, exps; /* see the head of bench_ops.c */
 };
 
 struct seqmix_bench_op {
@@ -136,7 +136,7 @@ enum { SEQMIX_BENCH_L2, SEQMIX_BENCH_LLC, SEQMIX_BENCH_DRAM, SEQMIX_BENCH_MEMORI
 
 /* Bytes per second, read plus written. */
 struct seqmix_bench_memory {
-    double footprint;                  /* bytes per worker it was measured with */
+    double footprint;                       /* bytes per worker it was measured with */
     double memcpy_rate, copy, update, read; /* libc, a vector loop, x = a*x in place, a sum */
 };
 
@@ -162,7 +162,7 @@ struct seqmix_bench_result {
     char dims[SEQMIX_BENCH_DIMS];
     char kernel[64];
     int32_t level;
-    int copies, samples, calls; /* calls: per sample */
+    int copies, samples, calls;   /* calls: per sample */
     double median, min, p10, p90; /* seconds a call */
     double flops, exps, read_bytes, write_bytes;
     const char *bound; /* "fma", "exp", "l2", "llc", "dram" */
@@ -172,16 +172,20 @@ struct seqmix_bench_result {
 };
 
 struct seqmix_bench_options {
-    const char *op, *shape, *shapes_dir, *json, *plot;
-    int32_t levels[8];
+    const char *op, *shape, *shapes_dir, *plot;
+    const char *json;  /* NULL: stdout, if json_wanted */
+    int32_t levels[8]; /* level caps, each a context of its own */
     int n_levels, every_level;
     int32_t dtypes[3];
     int n_dtypes;
     int64_t prefill[16], decode[16];
     int n_prefill, n_decode;
-    int workers, reps, quick, roofline_only, list, json_wanted, plant_fault, all_shapes;
+    int workers, reps, quick, roofline_only, list, json_wanted, plant_fault, repeats;
     double budget, limit; /* seconds an entry: timed, and at most (by estimate) */
 };
+
+/* Parses the command line. 0, 1 to leave with success (help was printed), -1 with a message on stderr. */
+int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o);
 
 /* Opens, verifies, times. `ctx` may use up to its level; `r` gives the bounds. */
 void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,

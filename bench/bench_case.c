@@ -96,13 +96,18 @@ static float draw(const struct seqmix_bench_field *f, uint64_t *seed)
     const uint64_t r = seqmix_bench_random(seed);
     const double u = (double)(r >> 11) * 0x1p-53;
     switch (f->fill) {
-    case SEQMIX_BENCH_UNIFORM: return (float)(f->a + (f->b - f->a) * u);
-    case SEQMIX_BENCH_LOG_DT: return (float)log(expm1(f->a * pow(f->b / f->a, u)));
-    case SEQMIX_BENCH_POISON: return NAN;
-    default: break;
+    case SEQMIX_BENCH_UNIFORM:
+        return (float)(f->a + (f->b - f->a) * u);
+    case SEQMIX_BENCH_LOG_DT:
+        return (float)log(expm1(f->a * pow(f->b / f->a, u)));
+    case SEQMIX_BENCH_POISON:
+        return NAN;
+    default:
+        break;
     }
     /* four uniform parts of one draw: a sum of standard deviation 1/sqrt(3), bounded, close enough to a bell */
-    const double sum = (double)(r & 0xffff) + (double)(r >> 16 & 0xffff) + (double)(r >> 32 & 0xffff) + (double)(r >> 48);
+    const double sum =
+        (double)(r & 0xffff) + (double)(r >> 16 & 0xffff) + (double)(r >> 32 & 0xffff) + (double)(r >> 48);
     return (float)(f->a + f->b * (sum * 0x1p-16 - 2.0) * sqrt(3.0));
 }
 

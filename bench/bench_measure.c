@@ -55,11 +55,10 @@ static int fits_memory(size_t bytes)
 }
 
 /* A case with the entry's rows, or with fewer to verify. Fills `skipped` on failure. */
-static int open_case(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, size_t cycle_bytes,
-                     struct seqmix_bench_result *result)
+static int open_case(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry,
+                     size_t cycle_bytes, struct seqmix_bench_result *result)
 {
-    static struct seqmix_bench_plan plan;
-    memset(&plan, 0, sizeof plan);
+    struct seqmix_bench_plan plan = {.n_fields = 0};
     entry->op->plan(entry, &plan);
     const size_t bytes = seqmix_bench_case_bytes(&plan, 1) + cycle_bytes;
     if (!fits_memory(bytes)) {
@@ -86,13 +85,15 @@ static double verify_rows(seqmix_ctx *ctx, int64_t rows, int fault, struct seqmi
     return seconds;
 }
 
-static void count_work(const struct seqmix_bench_plan *plan, struct seqmix_bench_result *result)
+static void count_work(const struct seqmix_bench_entry *entry, struct seqmix_bench_result *result)
 {
-    memcpy(result->dims, plan->dims, sizeof result->dims);
-    result->flops = plan->flops;
-    result->exps = plan->exps;
-    for (int i = 0; i < plan->n_fields; i++) {
-        const struct seqmix_bench_field *f = &plan->fields[i];
+    struct seqmix_bench_plan plan = {.n_fields = 0};
+    entry->op->plan(entry, &plan);
+    memcpy(result->dims, plan.dims, sizeof result->dims);
+    result->flops = plan.flops;
+    result->exps = plan.exps;
+    for (int i = 0; i < plan.n_fields; i++) {
+        const struct seqmix_bench_field *f = &plan.fields[i];
         const double bytes = (double)seqmix_bench_count(&f->view) * (double)seqmix_bench_dtype_size(f->view.dtype);
         if (f->role != SEQMIX_BENCH_OUT) result->read_bytes += bytes * f->touched;
         if (f->role == SEQMIX_BENCH_OUT || f->role == SEQMIX_BENCH_STATE) result->write_bytes += bytes;
@@ -123,7 +124,8 @@ static void find_bound(const struct seqmix_bench_roofline *r, struct seqmix_benc
         }
 }
 
-static void time_case(struct seqmix_bench_case *c, const struct seqmix_bench_options *o, struct seqmix_bench_result *result)
+static void time_case(struct seqmix_bench_case *c, const struct seqmix_bench_options *o,
+                      struct seqmix_bench_result *result)
 {
     static double samples[MOST_SAMPLES];
     int at = 0, n = 0;
@@ -153,13 +155,14 @@ void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entr
 {
     memset(result, 0, sizeof *result);
     result->entry = *entry;
+    count_work(entry, result);
     const int64_t few = entry->rows < VERIFY_ROWS ? entry->rows : VERIFY_ROWS;
     const double probe = verify_rows(ctx, few, o->plant_fault, result);
     if (probe < 0) return;
     const double estimate = probe * (double)entry->rows / (double)few;
     if (estimate > o->limit) {
-        snprintf(result->skipped, sizeof result->skipped, "would take about %.1f s a call (limit %.1f s, --limit)", estimate,
-                 o->limit);
+        snprintf(result->skipped, sizeof result->skipped, "would take about %.1f s a call (limit %.1f s, --limit)",
+                 estimate, o->limit);
         return;
     }
     const size_t cycle_bytes = entry->decode ? (size_t)(r->memory[SEQMIX_BENCH_DRAM].footprint * r->workers) : 0;
@@ -172,7 +175,6 @@ void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entr
         seqmix_bench_verify(&c, o->plant_fault, &result->verdict);
     if (result->verdict.passed && result->skipped[0] == '\0') {
         result->copies = c.n_copies;
-        count_work(&c.plan, result);
         time_case(&c, o, result);
         find_bound(r, result);
     }

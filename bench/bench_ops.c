@@ -14,8 +14,8 @@
 
 /* Adds a tensor with dense strides; sizes after the rank-th are ignored. */
 static struct seqmix_bench_field *add(struct seqmix_bench_plan *plan, const char *name, size_t offset,
-                                      enum seqmix_bench_role role, int32_t dtype, int rank, int64_t s0, int64_t s1, int64_t s2,
-                                      int64_t s3)
+                                      enum seqmix_bench_role role, int32_t dtype, int rank, int64_t s0, int64_t s1,
+                                      int64_t s2, int64_t s3)
 {
     struct seqmix_bench_field *f = &plan->fields[plan->n_fields++];
     const int64_t sizes[4] = {s0, s1, s2, s3};
@@ -75,7 +75,8 @@ static int has_scan(const struct seqmix_shape *s)
 
 static void plan_scan(const struct seqmix_bench_entry *e, struct seqmix_bench_plan *p)
 {
-    const int64_t R = e->rows, D = e->shape->scan.D, N = e->shape->scan.N, G = e->shape->scan.G, slots = e->decode ? R : 1;
+    const int64_t R = e->rows, D = e->shape->scan.D, N = e->shape->scan.N, G = e->shape->scan.G,
+                  slots = e->decode ? R : 1;
     const int32_t X = e->dtype;
     snprintf(p->dims, sizeof p->dims, "%" PRId64 " N%" PRId64, D, N);
     p->args.scan = (seqmix_scan_args){.struct_size = sizeof p->args.scan, .dt_softplus = 1};
@@ -146,7 +147,8 @@ static void plan_deltanet(const struct seqmix_bench_entry *e, struct seqmix_benc
     add(p, FIELD(deltanet, gate), SEQMIX_BENCH_ROWS, X, 2, R, HV, 0, 0)->b = 0.5;
     add(p, FIELD(deltanet, beta), SEQMIX_BENCH_ROWS, X, 2, R, HV, 0, 0);
     fill(add(p, FIELD(deltanet, A), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, HV, 0, 0, 0), SEQMIX_BENCH_UNIFORM, -16, -1);
-    fill(add(p, FIELD(deltanet, dt_bias), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, HV, 0, 0, 0), SEQMIX_BENCH_LOG_DT, 1e-3, 0.1);
+    fill(add(p, FIELD(deltanet, dt_bias), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, HV, 0, 0, 0), SEQMIX_BENCH_LOG_DT, 1e-3,
+         0.1);
     add(p, FIELD(deltanet, state), SEQMIX_BENCH_STATE, SEQMIX_F32, 4, slots, HV, DK, DV)->cycled = e->decode;
     add(p, FIELD(deltanet, o), SEQMIX_BENCH_OUT, X, 3, R, HV, DV, 0);
     p->flops = 7.0 * (double)(R * HV * DK * DV);
@@ -191,8 +193,8 @@ static void plan_norm(const struct seqmix_bench_entry *e, struct seqmix_bench_pl
                                       .eps = 1e-6f};
     add(p, FIELD(norm, x), SEQMIX_BENCH_ROWS, X, 2, R, D, 0, 0);
     if (gated) add(p, FIELD(norm, z), SEQMIX_BENCH_ROWS, X, 2, R, D, 0, 0);
-    fill(add(p, FIELD(norm, weight), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, per_group ? group : D, 0, 0, 0), SEQMIX_BENCH_NORMAL,
-         1.0, 0.1);
+    fill(add(p, FIELD(norm, weight), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, per_group ? group : D, 0, 0, 0),
+         SEQMIX_BENCH_NORMAL, 1.0, 0.1);
     add(p, FIELD(norm, y), SEQMIX_BENCH_OUT, X, 2, R, D, 0, 0);
     p->flops = (gated ? 6.0 : 4.0) * (double)(R * D);
     p->exps = gated ? (double)(R * D) : 0.0;
@@ -220,14 +222,14 @@ static void plan_linear(const struct seqmix_bench_entry *e, struct seqmix_bench_
 
 /* ---- the calls ---- */
 
-#define CALLS(op, family)                                                                                                      \
-    static seqmix_status workspace_##op(seqmix_ctx *ctx, const union seqmix_bench_args *args, size_t *bytes)                   \
-    {                                                                                                                          \
-        return seqmix_##op##_workspace(ctx, &args->family, bytes);                                                             \
-    }                                                                                                                          \
-    static seqmix_status run_##op(seqmix_ctx *ctx, const union seqmix_bench_args *args, void *workspace, size_t bytes)         \
-    {                                                                                                                          \
-        return seqmix_##op(ctx, &args->family, workspace, bytes);                                                              \
+#define CALLS(op, family)                                                                                              \
+    static seqmix_status workspace_##op(seqmix_ctx *ctx, const union seqmix_bench_args *args, size_t *bytes)           \
+    {                                                                                                                  \
+        return seqmix_##op##_workspace(ctx, &args->family, bytes);                                                     \
+    }                                                                                                                  \
+    static seqmix_status run_##op(seqmix_ctx *ctx, const union seqmix_bench_args *args, void *workspace, size_t bytes) \
+    {                                                                                                                  \
+        return seqmix_##op(ctx, &args->family, workspace, bytes);                                                      \
     }
 
 CALLS(short_conv_rows, conv)
@@ -242,10 +244,10 @@ CALLS(unit_lower_inverse, inverse)
 CALLS(gated_rms_norm_rows, norm)
 CALLS(linear, linear)
 
-#define OP(ID, op, family, in_prefill, in_decode)                                                                              \
-    {                                                                                                                          \
-        .name = #op, .id = SEQMIX_OP_##ID, .prefill = in_prefill, .decode = in_decode, .has = has_##family,                    \
-        .plan = plan_##family, .workspace = workspace_##op, .run = run_##op, .oracle = seqmix_bench_oracle_##family            \
+#define OP(ID, op, family, in_prefill, in_decode)                                                                      \
+    {                                                                                                                  \
+        .name = #op, .id = SEQMIX_OP_##ID, .prefill = in_prefill, .decode = in_decode, .has = has_##family,            \
+        .plan = plan_##family, .workspace = workspace_##op, .run = run_##op, .oracle = seqmix_bench_oracle_##family    \
     }
 
 const struct seqmix_bench_op seqmix_bench_ops[] = {

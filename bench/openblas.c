@@ -30,10 +30,10 @@ void seqmix_bench_openblas_prepare(int workers)
 /* Core types without AVX2. */
 static int is_fallback(const char *core)
 {
-    static const char *const old[] = {"Katmai",   "Coppermine", "Northwood",    "Prescott",  "Banias",      "Atom",
-                                      "Core2",    "Penryn",     "Dunnington",   "Nehalem",   "Sandybridge", "Athlon",
-                                      "Opteron",  "Barcelona",  "Opteron_SSE3", "Bulldozer", "Piledriver",  "Steamroller",
-                                      "Bobcat",   "Nano",       "Generic",      "generic",   "Unknown"};
+    static const char *const old[] = {
+        "Katmai",     "Coppermine",  "Northwood",   "Prescott", "Banias",  "Atom",      "Core2",        "Penryn",
+        "Dunnington", "Nehalem",     "Sandybridge", "Athlon",   "Opteron", "Barcelona", "Opteron_SSE3", "Bulldozer",
+        "Piledriver", "Steamroller", "Bobcat",      "Nano",     "Generic", "generic",   "Unknown"};
     for (size_t i = 0; i < sizeof old / sizeof old[0]; i++)
         if (strcmp(core, old[i]) == 0) return 1;
     return 0;
@@ -82,7 +82,8 @@ static int open_openblas(struct seqmix_bench_openblas *blas, sgemm_fn *sgemm)
 }
 
 /* y[R,O] = x[R,I] * w[O,I]^T, over `copies` weights in turn. */
-static void time_sgemm(sgemm_fn sgemm, const struct seqmix_bench_result *ours, double budget, struct seqmix_bench_blas_row *row)
+static void time_sgemm(sgemm_fn sgemm, const struct seqmix_bench_result *ours, double budget,
+                       struct seqmix_bench_blas_row *row)
 {
     static double samples[MOST_SAMPLES];
     const int R = (int)ours->entry.rows, I = (int)ours->entry.linear->I, O = (int)ours->entry.linear->O;
@@ -98,7 +99,8 @@ static void time_sgemm(sgemm_fn sgemm, const struct seqmix_bench_result *ours, d
             x[i] = (float)(seqmix_bench_random(&seed) >> 40) * 0x1p-24f - 0.5f;
         int n = -1; /* the first is a warm-up */
         double spent = 0;
-        for (int copy = 0; n < MOST_SAMPLES && (n < FEW_SAMPLES || spent < budget); n++, copy = (copy + 1) % ours->copies) {
+        for (int copy = 0; n < MOST_SAMPLES && (n < FEW_SAMPLES || spent < budget);
+             n++, copy = (copy + 1) % ours->copies) {
             const double start = seqmix_bench_seconds();
             sgemm(ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE, R, O, I, 1.0f, x, I, w + weight * (size_t)copy, I, 0.0f, y, O);
             const double seconds = seqmix_bench_seconds() - start;

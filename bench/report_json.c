@@ -57,9 +57,7 @@ static void put_machine(FILE *out, const struct seqmix_bench_roofline *r)
     put_number(out, "l2_bytes", r->l2_bytes);
     fprintf(out, ", ");
     put_number(out, "llc_bytes", r->llc_bytes);
-    fprintf(out, ", ");
-    put_string(out, "version", SEQMIX_VERSION_STRING);
-    fprintf(out, "},\n");
+    fprintf(out, ", \"version\": \"%d.%d.%d\"},\n", SEQMIX_VERSION_MAJOR, SEQMIX_VERSION_MINOR, SEQMIX_VERSION_PATCH);
 }
 
 static void put_roofline(FILE *out, const struct seqmix_bench_roofline *r)
@@ -142,11 +140,9 @@ static void put_times(FILE *out, const struct seqmix_bench_result *r)
                    {"bytes", r->read_bytes + r->write_bytes},
                    {"bytes_per_second", (r->read_bytes + r->write_bytes) / t},
                    {"bound_seconds", r->bound_seconds},
-                   {"roofline_percent", 100.0 * r->bound_seconds / t},
-                   {"error", r->verdict.error},
-                   {"error_bound", r->verdict.bound}};
-    fprintf(out, ", \"status\": \"timed\", \"samples\": %d, \"calls_a_sample\": %d, \"copies\": %d, ", r->samples, r->calls,
-            r->copies);
+                   {"roofline_percent", 100.0 * r->bound_seconds / t}};
+    fprintf(out, ", \"status\": \"timed\", \"samples\": %d, \"calls_a_sample\": %d, \"copies\": %d, ", r->samples,
+            r->calls, r->copies);
     put_string(out, "bound", r->bound);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         fprintf(out, ", ");
@@ -166,6 +162,10 @@ static void put_result(FILE *out, const struct seqmix_bench_result *r)
     put_string(out, "shape", r->dims);
     fprintf(out, ", \"rows\": %" PRId64 ", ", r->entry.rows);
     put_string(out, "dtype", seqmix_bench_dtype_name(r->entry.dtype));
+    fprintf(out, ", ");
+    put_number(out, "error", r->verdict.error);
+    fprintf(out, ", ");
+    put_number(out, "error_bound", r->verdict.bound);
     if (r->samples > 0) {
         put_times(out, r);
     } else {

@@ -124,10 +124,19 @@ static double best_rate(struct probe *probes, int workers, double (*step)(struct
     return best;
 }
 
-static double cache_bytes(int name, double fallback)
+/* Linux' own figure; glibc's sysconf guesses the last level wrong in some virtual machines. `index` is sysfs' number. */
+static double cache_bytes(int index, int name, double fallback)
 {
+    char path[64];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+    FILE *file = fopen(path, "r");
+    double kib = 0;
+    if (file != NULL) {
+        if (fscanf(file, "%lfK", &kib) != 1) kib = 0;
+        fclose(file);
+    }
     const long bytes = sysconf(name);
-    return bytes > 0 ? (double)bytes : fallback;
+    return kib > 0 ? 1024 * kib : bytes > 0 ? (double)bytes : fallback;
 }
 
 static double clamp(double value, double low, double high)
@@ -167,7 +176,8 @@ static void drop_buffers(struct probe *probes, int workers)
     }
 }
 
-static void measure_memory(struct seqmix_bench_memory *m, struct probe *probes, int workers, double seconds, int windows)
+static void measure_memory(struct seqmix_bench_memory *m, struct probe *probes, int workers, double seconds,
+                           int windows)
 {
     if (take_buffers(probes, workers, m->footprint)) {
         m->memcpy_rate = best_rate(probes, workers, step_memcpy, seconds, windows);
@@ -187,8 +197,8 @@ void seqmix_bench_roofline_measure(struct seqmix_bench_roofline *r, int workers,
     memset(r, 0, sizeof *r);
     r->workers = init_probes(probes, workers);
     r->isa = probes[0].peaks->isa;
-    r->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
-    r->llc_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    r->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20);
+    r->llc_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20);
     r->fma_one = best_rate(probes, 1, step_fma, seconds, windows);
     r->fma = workers == 1 ? r->fma_one : best_rate(probes, workers, step_fma, seconds, windows);
     if (take_buffers(probes, workers, 2.0 * EXP_FLOATS * sizeof(float))) {

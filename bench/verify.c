@@ -120,8 +120,8 @@ static double inverse_norm(const double *v, int64_t n)
 }
 
 /* One row of one value head: decay, predict, correct, write, read. `S` is [DK,DV], `u` a scratch of DV. */
-static void delta_row(double *S, const double *q, const double *k, const double *v, double decay, double beta, int64_t DK,
-                      int64_t DV, double *u, double *o)
+static void delta_row(double *S, const double *q, const double *k, const double *v, double decay, double beta,
+                      int64_t DK, int64_t DV, double *u, double *o)
 {
     const double q_scale = inverse_norm(q, DK) / sqrt((double)DK), k_scale = inverse_norm(k, DK);
     memset(u, 0, (size_t)DV * sizeof u[0]);
@@ -174,7 +174,8 @@ void seqmix_bench_oracle_inverse(const struct seqmix_bench_case *c, double *cons
 void seqmix_bench_oracle_norm(const struct seqmix_bench_case *c, double *const *values)
 {
     const seqmix_norm_args *args = &c->plan.args.norm;
-    const int64_t R = size_of(c, "x", 0), D = size_of(c, "x", 1), group = args->group, n_weights = size_of(c, "weight", 0);
+    const int64_t R = size_of(c, "x", 0), D = size_of(c, "x", 1), group = args->group,
+                  n_weights = size_of(c, "weight", 0);
     const double *x = get(c, values, "x"), *z = get(c, values, "z"), *weight = get(c, values, "weight");
     double *y = get(c, values, "y");
     for (int64_t start = 0; start < R * D; start += group) {
@@ -262,8 +263,8 @@ static void compare(const struct seqmix_bench_case *c, const struct seqmix_bench
     v->passed = 0;
     const int64_t vectors_a_row = count / f->view.shape[0] / width;
     snprintf(v->text, sizeof v->text,
-             "%s is off by %.2e of its RMS (bound %.1e), worst vector %.2e at row %lld, vector %lld of it", f->name, error,
-             bound, worst, (long long)(worst_at / width / (vectors_a_row > 0 ? vectors_a_row : 1)),
+             "%s is off by %.2e of its RMS (bound %.1e), worst vector %.2e at row %lld, vector %lld of it", f->name,
+             error, bound, worst, (long long)(worst_at / width / (vectors_a_row > 0 ? vectors_a_row : 1)),
              (long long)(worst_at / width % (vectors_a_row > 0 ? vectors_a_row : 1)));
 }
 
@@ -312,7 +313,8 @@ static int reject(struct seqmix_bench_verdict *v, const char *text)
     return 0;
 }
 
-static int compare_written(struct seqmix_bench_case *c, double *const *values, int fault, struct seqmix_bench_verdict *v)
+static int compare_written(struct seqmix_bench_case *c, double *const *values, int fault,
+                           struct seqmix_bench_verdict *v)
 {
     for (int i = 0; i < c->plan.n_fields; i++) {
         const struct seqmix_bench_field *f = &c->plan.fields[i];

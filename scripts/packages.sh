@@ -50,7 +50,7 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root=sudo
 fi
 export DEBIAN_FRONTEND=noninteractive
-echo "Asking apt for the packages that are missing:$missing"
+echo "Asking apt for the packages that are missing:$(echo "$missing" | tr -d "?")"
 $as_root apt-get update -qq
 
 chosen=''

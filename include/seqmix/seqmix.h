@@ -608,8 +608,7 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_op_query(seqmix_ctx *ctx, int3
 }
 
 /* Checks a host copy of a batch for a call over `rows` rows and a pool of `slots` slots (negative: no pool), as the
- * CPU does: for CUDA users, whose arrays the library can't look at. `why` (may be NULL) gets the sentence. At most
- * 4096 writers. */
+ * CPU does: for CUDA users, whose arrays the library can't look at. `why` (may be NULL) gets the sentence. */
 static inline SEQMIX_CHECKED seqmix_status seqmix_batch_check(const struct seqmix_api *api, const seqmix_batch *batch,
                                                               int64_t rows, int64_t slots, char *why, size_t why_len)
 {

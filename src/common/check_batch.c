@@ -144,10 +144,10 @@ static seqmix_status check_checkpoints(const struct subject *s)
         if (!is_slot(s, b->ckpt_slot[i]))
             return INVALID(s, "batch.ckpt_slot[%" PRId32 "]=%" PRId32 " is not in [-1, %" PRId64 ")", i,
                            b->ckpt_slot[i], s->slots);
-        if (i > 0 && (b->ckpt_seq[i - 1] > seq || (b->ckpt_seq[i - 1] == seq && b->ckpt_row[i - 1] >= row)))
+        if (i > 0 && (b->ckpt_seq[i - 1] > seq || (b->ckpt_seq[i - 1] == seq && b->ckpt_row[i - 1] > row)))
             return INVALID(s,
                            "checkpoint %" PRId32 " (sequence %" PRId32 ", row %" PRId32
-                           ") does not come after checkpoint %" PRId32 " (sequence %" PRId32 ", row %" PRId32 ")",
+                           ") comes before checkpoint %" PRId32 " (sequence %" PRId32 ", row %" PRId32 ")",
                            i, seq, row, i - 1, b->ckpt_seq[i - 1], b->ckpt_row[i - 1]);
     }
     return SEQMIX_OK;

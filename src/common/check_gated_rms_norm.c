@@ -19,7 +19,7 @@ seqmix_status seqmix_check_norm(struct seqmix_context *ctx, const seqmix_norm_ar
     const struct seqmix_field fields[] = {
         {"x", &args->x, SEQMIX_ROWS, SEQMIX_IS_X, 2, 2, {R, D}, 0},
         {"z", &args->z, SEQMIX_ROWS | SEQMIX_OPTIONAL, SEQMIX_IS_X, 2, 2, {R, D}, 0},
-        {"weight", &args->weight, 0, SEQMIX_IS_X_OR_F32, 1, 1, {WIDTH}, 0},
+        {"weight", &args->weight, SEQMIX_OPTIONAL, SEQMIX_IS_X_OR_F32, 1, 1, {WIDTH}, 0},
         {"y", &args->y, SEQMIX_ROWS | SEQMIX_WRITTEN, SEQMIX_IS_X, 2, 2, {R, D}, 1u << FIELD_X | 1u << FIELD_Z},
     };
     struct seqmix_form form = SEQMIX_FORM(fields, dims);
@@ -30,7 +30,7 @@ seqmix_status seqmix_check_norm(struct seqmix_context *ctx, const seqmix_norm_ar
     if (group != 0 && dims[D].size % group != 0)
         return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "group=%" PRId64 " does not divide D=%" PRId64, group,
                            dims[D].size);
-    if (dims[WIDTH].size != dims[D].size && dims[WIDTH].size != group)
+    if (dims[WIDTH].bound && dims[WIDTH].size != dims[D].size && dims[WIDTH].size != group)
         return seqmix_fail(ctx, SEQMIX_ERR_SHAPE,
                            "weight.shape[0]=%" PRId64 " is neither D=%" PRId64 " nor the group size %" PRId64,
                            dims[WIDTH].size, dims[D].size, group);

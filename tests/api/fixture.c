@@ -73,18 +73,18 @@ const struct field fields[N_FAMILIES][MAX_FIELDS + 1] = {
     [NORM] = {
         {AT(norm, x), F_X | F_ROWS, "RD"},
         {AT(norm, z), F_X | F_ROWS | F_OPTIONAL, "RD"},
-        {AT(norm, weight), F_X_OR_F32, "D"},
+        {AT(norm, weight), F_X_OR_F32 | F_OPTIONAL, "D"},
         {AT(norm, y), F_X | F_ROWS | F_WRITTEN, "RD"},
         {NULL, 0, 0, NULL}},
     [LINEAR] = {
         {AT(linear, x), F_X | F_ROWS, "RI"},
-        {AT(linear, weight), 0, "OI"},
+        {AT(linear, weight), F_ROWS, "OI"},
         {AT(linear, bias), F_X_OR_F32 | F_OPTIONAL, "O"},
         {AT(linear, residual), F_X_OR_F32 | F_ROWS | F_OPTIONAL, "RO"},
         {AT(linear, y), F_X_OR_F32 | F_ROWS | F_WRITTEN, "RO"},
         {NULL, 0, 0, NULL}},
     [EMBED] = {
-        {AT(embed, table), 0, "VD"},
+        {AT(embed, table), F_ROWS, "VD"},
         {AT(embed, y), F_ROWS | F_WRITTEN, "RD"},
         {NULL, 0, 0, NULL}},
 };
@@ -182,7 +182,9 @@ static void place(struct call *call, const struct field *field)
     make_dense(t);
     float *data = (float *)(void *)(call->arena + call->used);
     t->data = data;
-    call->used += ((size_t)count * sizeof(float) + 127) / 64 * 64;
+    const size_t room =
+        (size_t)count * sizeof(float) * (strcmp(field->name, "state") == 0 ? 2 : 1); /* for more slots */
+    call->used += (room + 127) / 64 * 64;
     ck_assert_uint_le(call->used, ARENA);
     if ((field->traits & F_WRITTEN) != 0 && strcmp(field->name, "state") != 0) return; /* stays poisoned */
     for (int64_t i = 0; i < count; i++) {

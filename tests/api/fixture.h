@@ -36,7 +36,7 @@ struct op {
     bool step;
 };
 
-enum { N_OPS = 12, N_STATE_OPS = 8, ARENA = 1 << 16, MAX_FIELDS = 10 };
+enum { N_OPS = 12, N_STATE_OPS = 8, ARENA = 1 << 13, MAX_FIELDS = 10 };
 extern const struct op ops[N_OPS]; /* those with state first */
 extern const struct field fields[N_FAMILIES][MAX_FIELDS + 1];
 

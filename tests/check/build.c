@@ -2,6 +2,7 @@
 /* From declared shapes to a call in memory: the batch, strides and gaps of every kind, and values. */
 #include <math.h>
 
+#include "batch.h"
 #include "harness.h"
 
 void check_declare(struct call *call, const char *name, seqmix_dtype dtype, int rank, const int64_t *shape)
@@ -30,6 +31,12 @@ static int64_t gap(struct draw *draw)
     return (draw->layout & LAYOUT_PAD) != 0 ? 1 + check_below(&draw->rng, 5) : 0;
 }
 
+/* A gate per channel is of the same field as one per head, but lies as rows do. */
+static bool is_scalar(const struct field *field, const seqmix_tensor *t)
+{
+    return (field->flags & FIELD_SCALAR) != 0 && t->rank < 3;
+}
+
 /* Strides of one tensor that lies alone; returns the elements it spans. */
 static int64_t set_strides(seqmix_tensor *t, const struct field *field, struct draw *draw)
 {
@@ -44,11 +51,11 @@ static int64_t set_strides(seqmix_tensor *t, const struct field *field, struct d
         else if (t->rank == 3 && draw->pool_order % 2 != 0)
             order[0] = 1, order[1] = 2;
     }
-    if ((field->flags & FIELD_SCALAR) != 0 && (draw->layout & LAYOUT_PERMUTE) != 0)
+    if (is_scalar(field, t) && (draw->layout & LAYOUT_PERMUTE) != 0)
         for (int i = 0; i < t->rank; i++)
             order[i] = i;
 
-    const bool free_last = (field->flags & (FIELD_SCALAR | FIELD_ANY_ORDER | FIELD_PARAM)) != 0;
+    const bool free_last = is_scalar(field, t) || (field->flags & (FIELD_ANY_ORDER | FIELD_PARAM)) != 0;
     int64_t span = 1;
     for (int i = 0; i < t->rank; i++) {
         const int64_t size = t->shape[order[i]] > 0 ? t->shape[order[i]] : 1;
@@ -76,7 +83,7 @@ static bool packs(const struct call *call, const struct draw *draw, int f)
     const struct field *field = &call->op->family->fields[f];
     const seqmix_tensor *t = check_field_const(call, f);
     if ((draw->layout & LAYOUT_PACK) == 0 || !seqmix_present(t) || call->alias[f] >= 0) return false;
-    if ((field->flags & FIELD_ROWS) == 0 || (field->flags & FIELD_SCALAR) != 0 || t->dtype != call->x) return false;
+    if ((field->flags & FIELD_ROWS) == 0 || is_scalar(field, t) || t->dtype != call->x) return false;
     return field->role == ROLE_IN || (field->role == ROLE_OUT && (draw->layout & LAYOUT_PACK_OUT) != 0);
 }
 

@@ -177,9 +177,10 @@ static void fill_neighbours(struct call *call, struct draw *draw)
         map_row(check_field(call, pool), spans[broken].read, 0, (double)NAN);
 }
 
+/* Limits keep what is stored in f16 finite before the call. */
 static void scale_value(struct call *call, double factor, double limit)
 {
-    scale(check_named(call, call->op->family->value), factor, limit);
+    scale(check_named(call, call->op->family->value), factor, call->x == SEQMIX_F16 ? limit : (double)INFINITY);
     const int pool = check_pool(call);
     if (pool >= 0) scale(check_field(call, pool), factor, limit);
 }
@@ -191,7 +192,7 @@ void check_fill_class(struct call *call, struct draw *draw)
     case CLASS_ZERO: fill_zero(call, draw->variant % 2 == 0); break;
     case CLASS_ONE_HOT: fill_hot(call, draw); break;
     case CLASS_DENORMAL: scale_value(call, draw->variant % 2 == 0 ? tiny : tiny / 64, 1); break;
-    case CLASS_OVERFLOW: scale_value(call, 3e4, 6e4); break;
+    case CLASS_OVERFLOW: scale_value(call, 1e5, 6.5e4); break;
     case CLASS_NEIGHBOURS: fill_neighbours(call, draw); break;
     default: break;
     }

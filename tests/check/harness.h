@@ -100,7 +100,9 @@ enum check_class {
     CLASS_COUNT
 };
 
-enum check_bound { BOUND_ORDINARY, BOUND_HARD, BOUND_HARD2, BOUND_KINDS };
+/* The last: 8192 identical keys with beta up to 2, where a chunk form repeats the one rounding of k.k in every row, which adds up
+ * to 8192 * 2 * 2^-24 (docs/NUMERICS.md). */
+enum check_bound { BOUND_ORDINARY, BOUND_HARD, BOUND_HARD2, BOUND_HARD2_LONG, BOUND_KINDS };
 enum check_level { LEVEL_QUICK, LEVEL_DEFAULT, LEVEL_FULL, LEVEL_COUNT };
 
 /* A class as one family uses it: how many variants exist (full) and how many of them the smaller levels take. */
@@ -131,7 +133,7 @@ struct family {
 
 struct check_op {
     int32_t id;
-    const char *name;
+    const char *name, *family_name;
     const struct family *family; /* NULL: an op without generator */
     bool step;
     size_t args_size;
@@ -144,8 +146,9 @@ struct check_op {
     bool (*same_slot)(const struct seqmix_kernels *a, const struct seqmix_kernels *b);
 };
 
-extern const struct check_op check_ops[];
+extern struct check_op check_ops[];
 extern const int check_n_ops;
+void check_ops_init(void); /* once, before anything else: finds the generators */
 const struct check_op *check_find_op(const char *name);
 const struct check_op *check_sibling(const struct check_op *op); /* the other form of the op, or NULL */
 
@@ -305,8 +308,9 @@ bool check_run_oracle(const struct seqmix_kernels *table, const struct call *cal
                       struct verdict *verdict);
 /* Compares a finished call with the oracle's under math.md's metric. */
 void check_compare(const struct call *got, const struct call *want, int64_t grain, struct verdict *verdict);
-/* Tensor error (a) of the worst output alone. */
-double check_error(const struct call *got, const struct call *want);
+/* Both against the oracle: `got` may err `times` as much as `peer`, plus `ulps` half ulps of its storage. */
+void check_against_peer(const struct call *got, const struct call *peer, const struct call *want, double times,
+                        double ulps, const char *peer_name, struct verdict *verdict);
 
 /* Judges one case; signals included. */
 void check_case(const struct rung *rung, const struct check_op *op, seqmix_dtype x, const struct class_use *use,

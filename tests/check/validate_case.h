@@ -114,7 +114,8 @@ enum {
     SEQMIX_VAL_DECAY_AFTER_WRITE = 16,
     SEQMIX_VAL_NORM_MAX_EPS = 32, /* L2 norm: x / max(|x|, eps) */
     SEQMIX_VAL_INPUT_WITHOUT_DT = 64,
-    SEQMIX_VAL_INPUT_ZOH = 128 /* B's factor is (exp(dt*A)-1)/A */
+    SEQMIX_VAL_INPUT_ZOH = 128, /* B's factor is (exp(dt*A)-1)/A */
+    SEQMIX_VAL_Z_SIGMOID = 256  /* y*sigmoid(z) */
 };
 
 struct seqmix_val_case {
@@ -134,10 +135,13 @@ struct seqmix_val_case {
     /* how the outputs are compared */
     int row_shift;          /* the dump's row r is the recurrence's row r - row_shift */
     bool final_transposed;  /* the dump's final state has its last two axes swapped */
+    bool final_reversed;    /* ... its last axis reversed */
     bool final_early;       /* ... was taken before each sequence's last row */
-    bool ignore_state;      /* the final state is not compared */
+    bool ignore_state;      /* the final state is not compared: it may be anything */
     bool result_transposed; /* unit_lower_inverse: the dump's matrices are transposed */
-    int32_t *final_slot;    /* the dump's slot i is the recurrence's slot final_slot[i]; NULL: i */
+    /* The dump's slot i holds the recurrence's slot final_slot[i], or, from n_slots on, what slot final_slot[i] - n_slots held
+     * before the call. NULL: slot i. */
+    int32_t *final_slot;
 };
 
 /* A deep copy, or one of the first `rows` rows only. False: no memory. */
@@ -229,6 +233,7 @@ struct seqmix_val_error {
 struct seqmix_val_verdict {
     struct seqmix_val_error error[2]; /* output, final state */
     bool pass;
+    bool state_excused; /* the final states were left out on purpose: nobody knows what they would be */
     double ratio; /* largest error over its bound; infinite when finiteness differs */
 };
 
@@ -239,15 +244,42 @@ double seqmix_val_bound(seqmix_dtype dtype);
 
 /* ---------------------------------------------------------------- causes (validate_causes*.c) */
 
+/* What a cause changes; two that change the same thing are not tried together. */
+enum {
+    SEQMIX_VAL_TOUCH_INITIAL = 1 << 0,
+    SEQMIX_VAL_TOUCH_FINAL = 1 << 1,
+    SEQMIX_VAL_TOUCH_ROWS = 1 << 2,
+    SEQMIX_VAL_TOUCH_SEQUENCES = 1 << 3,
+    SEQMIX_VAL_TOUCH_GATE = 1 << 4, /* the gate, or dt */
+    SEQMIX_VAL_TOUCH_A = 1 << 5,
+    SEQMIX_VAL_TOUCH_HEADS = 1 << 6,
+    SEQMIX_VAL_TOUCH_SCALE = 1 << 7,
+    SEQMIX_VAL_TOUCH_NORM = 1 << 8,
+    SEQMIX_VAL_TOUCH_BETA = 1 << 9,
+    SEQMIX_VAL_TOUCH_SKIP = 1 << 10,
+    SEQMIX_VAL_TOUCH_Z = 1 << 11,
+    SEQMIX_VAL_TOUCH_KEYS = 1 << 12,
+    SEQMIX_VAL_TOUCH_ORDER = 1 << 13, /* of decay, prediction, write and read */
+    SEQMIX_VAL_TOUCH_WEIGHT = 1 << 14,
+    SEQMIX_VAL_TOUCH_BIAS = 1 << 15,
+    SEQMIX_VAL_TOUCH_ACTIVATION = 1 << 16,
+    SEQMIX_VAL_TOUCH_RESULT = 1 << 17
+};
+
 struct seqmix_val_cause {
     const char *name;
     unsigned families; /* bits 1 << seqmix_val_family_id */
-    int group;         /* two causes of one group exclude each other */
+    unsigned touches;
     bool (*apply)(struct seqmix_val_case *c); /* false: makes no sense for this case */
     const char *sentence;
 };
 
-extern const struct seqmix_val_cause seqmix_val_causes_common[], seqmix_val_causes_mixer[], seqmix_val_causes_rows[];
+/* Each ends with a NULL name. */
+extern const struct seqmix_val_cause seqmix_val_causes_common[], seqmix_val_causes_dt[], seqmix_val_causes_delta[],
+    seqmix_val_causes_rows[];
+
+/* Every element of a tensor through a function. */
+void seqmix_val_map(seqmix_tensor *t, float (*function)(float));
 
 /* One hypothesis, or two together, and the errors if it were so. */
 struct seqmix_val_finding {
@@ -262,7 +294,8 @@ struct seqmix_val_findings {
     int n;
     int n_explaining; /* how many of the first ones explain the dump */
     int64_t rows;     /* rows of the dump they were tried on */
-    bool pairs;       /* pairs were tried as well */
+    int n_tried;
+    int n_pairs;      /* pairs tried, when none explains the dump alone */
 };
 
 /* `rows` 0: as many as keep it quick. */

@@ -28,6 +28,7 @@ struct loader {
     int lead;        /* axes before R that were folded into it */
     int64_t batches; /* their product */
     char *why;
+    char ignored[200]; /* keys of the metadata */
 };
 
 #define REFUSE(l, ...) seqmix_val_refuse((l)->why, __VA_ARGS__)
@@ -485,16 +486,21 @@ static bool is_known_tensor(const struct seqmix_val_family *family, const char *
     return family == &seqmix_val_families[SEQMIX_VAL_embed] && strcmp(name, "tokens") == 0;
 }
 
+static void add_name(char *list, size_t size, const char *name)
+{
+    const size_t at = strlen(list);
+    (void)snprintf(list + at, size - at, "%s%.40s", at > 0 ? ", " : "", name);
+}
+
+/* Names that nothing reads: a typing error shows here. */
 static void note_unknown(struct loader *l)
 {
     char names[200] = "";
-    for (int64_t i = 0; i < l->st->n_tensors; i++) {
-        const char *name = l->st->tensors[i].name;
-        if (is_known_tensor(l->dump->base.family, name)) continue;
-        const size_t at = strlen(names);
-        (void)snprintf(names + at, sizeof names - at, "%s%.40s", at > 0 ? ", " : "", name);
-    }
+    for (int64_t i = 0; i < l->st->n_tensors; i++)
+        if (!is_known_tensor(l->dump->base.family, l->st->tensors[i].name))
+            add_name(names, sizeof names, l->st->tensors[i].name);
     if (names[0] != '\0') seqmix_val_note(l->dump, "tensors that the op does not have, ignored: %s", names);
+    if (l->ignored[0] != '\0') seqmix_val_note(l->dump, "metadata that the op does not have, ignored: %s", l->ignored);
 }
 
 /* One key of the metadata or of --set. */
@@ -502,7 +508,8 @@ static bool set(struct loader *l, const char *key, const char *value, bool from_
 {
     struct seqmix_val_case *c = &l->dump->base;
     bool known = false;
-    if (strcmp(key, "op") == 0 || (from_file && strcmp(key, "format") == 0)) return true;
+    if (strcmp(key, "op") == 0 || strcmp(key, "max_rows") == 0 || (from_file && strcmp(key, "format") == 0)) return true;
+    if (from_file && strcmp(key, "source") == 0) return seqmix_val_note(l->dump, "source: %.250s", value), true;
     if (strcmp(key, "state_order") == 0 && c->family->state_order != NULL) {
         const char *order = c->family->state_order;
         const bool plain = value[0] == order[0] && value[1] == order[1] && value[2] == '\0';
@@ -515,7 +522,7 @@ static bool set(struct loader *l, const char *key, const char *value, bool from_
     if (!seqmix_val_set_option(c, key, value, &known, l->why)) return false;
     if (strcmp(key, "gate_kind") == 0) *kind_given = true;
     if (!known && !from_file) return REFUSE(l, "--set %.60s: %s has no such option", key, c->op->name);
-    if (!known) seqmix_val_note(l->dump, "metadata that the op does not have, ignored: %.60s", key);
+    if (!known) add_name(l->ignored, sizeof l->ignored, key);
     return true;
 }
 
@@ -578,7 +585,7 @@ bool seqmix_val_load(const char *path, const char *op, const struct seqmix_val_s
     why[0] = '\0';
     seqmix_safetensors st;
     if (!seqmix_st_open(path, &st, (seqmix_why){why, SEQMIX_VAL_TEXT})) return false;
-    struct loader l = {&st, dump, 0, 1, why};
+    struct loader l = {&st, dump, 0, 1, why, ""};
     const bool ok = find_op(&l, op, settings, n_settings) && load_all(&l, settings, n_settings);
     seqmix_st_close(&st);
     return ok;

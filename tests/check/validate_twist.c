@@ -61,9 +61,10 @@ static double input_factor(unsigned twist, double dt, double a)
     return (twist & SEQMIX_VAL_INPUT_ZOH) != 0 && a != 0 ? expm1(dt * a) / a : dt;
 }
 
-static double silu(double z)
+/* The factor that z brings to an output. */
+static double z_gate(unsigned twist, double z)
 {
-    return z * sigmoid(z);
+    return (twist & SEQMIX_VAL_Z_SIGMOID) != 0 ? sigmoid(z) : z * sigmoid(z);
 }
 
 static void scan_update(const struct seqmix_val_case *c, int64_t r, int64_t d, struct update *u)
@@ -83,7 +84,7 @@ static void scan_update(const struct seqmix_val_case *c, int64_t r, int64_t d, s
         u->q[n] = at(&a->C, r, group, n);
     }
     u->add[0] = a->skip.rank != 0 ? at(&a->skip, d, 0, 0) * x : 0;
-    u->gate[0] = a->z.rank != 0 ? silu(at(&a->z, r, d, 0)) : 1;
+    u->gate[0] = a->z.rank != 0 ? z_gate(c->twist, at(&a->z, r, d, 0)) : 1;
 }
 
 static void ssd_update(const struct seqmix_val_case *c, int64_t r, int64_t h, struct update *u)
@@ -103,7 +104,7 @@ static void ssd_update(const struct seqmix_val_case *c, int64_t r, int64_t h, st
     for (int64_t p = 0; p < u->n_v; p++) {
         u->v[p] = at(&a->x, r, h, p);
         u->add[p] = a->skip.rank != 0 ? at(&a->skip, h, p, 0) * u->v[p] : 0;
-        u->gate[p] = a->z.rank != 0 ? silu(at(&a->z, r, h, p)) : 1;
+        u->gate[p] = a->z.rank != 0 ? z_gate(c->twist, at(&a->z, r, h, p)) : 1;
     }
 }
 

@@ -33,12 +33,9 @@ CASES = [
     "<|endoftext|>", "a<|endoftext|>b", " <|endoftext|> ", "<|endoftext|><|endoftext|>", "<|endoftext", "<|EndOfText|>", "x <|im_start|>user\nhi<|im_end|>\n", "<think>\nno\n</think>\n\n", "<|padding|>  <|padding|>",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "supercalifragilisticexpialidocious",
     "The LORD is my shepherd; I shall not want.\nHe maketh me to lie down in green pastures: he leadeth me beside the still waters.",
+    "fooBar getHTTPResponse XMLParser iOS McDonald ABCdef", "path/\n//\nend/ \n/\r\n", "e\u0301\u0301x !\u0301a 1\u0301 \u0301\u0301", "DON'T don'T x'Ll 'S's",
     "unto notwithstanding UNTO Unto unTo", "\u0130stanbul \u01c5ungla \u02b0igh \u00aa\u00ba",
 ]
-
-# A little text beyond ASCII, so that the merges are not all English.
-OTHER = ["caf\u00e9 na\u00efve \u00fcber stra\u00dfe gar\u00e7on", "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440! \u043c\u0438\u0440 \u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d\uff0c\u4e16\u754c\u3002\u4f60\u597d \u4e16\u754c",
-         "\u0928\u092e\u0938\u094d\u0924\u0947 \u0926\u0941\u0928\u093f\u092f\u093e", "\U0001f600\U0001f600 \U0001f680", "1234567890 2024 100 1,000", "int main(void) {\n    return 0;\n}\n\n"] * 40
 
 CONTR = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 REGEX = {
@@ -54,7 +51,20 @@ REGEX = {
 def build(name, text):
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     tok = Tokenizer(models.BPE())
-    if name != "llama3":
+    # Trained on pieces of any 9 characters: merges then cross every boundary that a pre-tokenizer
+    # draws (letters and digits, words and spaces, upper and lower case), so a wrong one shows.
+    tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(r"[\s\S]{1,9}"), behavior="isolated"),
+                                                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    first = ["<|endoftext|>", "<|padding|>"] if name == "neox" else []
+    tok.train_from_iterator(text, trainers.BpeTrainer(
+        vocab_size=1400, special_tokens=first, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    if name == "llama3":  # whole words in the vocabulary that no merge reaches
+        spec = json.loads(tok.to_str())
+        spec["model"]["ignore_merges"] = True
+        for w in ("\u0120notwithstanding", "UNTO", "superc", "caf\u00c3\u00a9"):
+            spec["model"]["vocab"].setdefault(w, len(spec["model"]["vocab"]))
+        tok = Tokenizer.from_str(json.dumps(spec))
+    else:
         tok.normalizer = normalizers.NFC()
     if name == "neox":
         tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -63,9 +73,6 @@ def build(name, text):
             pre_tokenizers.Split(Regex(REGEX[name]), behavior="isolated", invert=False),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tok.decoder = decoders.ByteLevel()
-    first = ["<|endoftext|>", "<|padding|>"] if name == "neox" else []
-    tok.train_from_iterator(text, trainers.BpeTrainer(
-        vocab_size=600, special_tokens=first, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     if name == "neox":  # runs of spaces, as in GPT-NeoX: not special, matched before the pre-tokenizer
         tok.add_tokens([AddedToken(" " * n, normalized=True, special=False) for n in range(8, 1, -1)])
     else:
@@ -73,11 +80,8 @@ def build(name, text):
                                 for t in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")])
         tok.add_tokens([AddedToken(t, normalized=False, special=False) for t in ("<think>", "</think>")])
     spec = json.loads(tok.to_str())
-    if name == "llama3":  # whole words in the vocabulary that no merge reaches
-        spec["model"]["ignore_merges"] = True
-        n = max(max(spec["model"]["vocab"].values()), max(t["id"] for t in spec["added_tokens"])) + 1
-        for i, w in enumerate(("\u0120notwithstanding", "UNTO", "superc")):
-            spec["model"]["vocab"][w] = n + i
+    if name == "neox":  # merges as older files have them: "a b", not ["a", "b"]
+        spec["model"]["merges"] = [" ".join(m) for m in spec["model"]["merges"]]
     return json.dumps(spec, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -114,7 +118,7 @@ def dump(obj, path):
 def main():
     from tokenizers import Tokenizer
     chapters = kjv_text.chapters(sys.argv[1])
-    text = chapters[:200] + OTHER
+    text = chapters[:20] + [" " * i + c for c in CASES for i in range(5)] * 4
     for name in ("neox", *REGEX):
         out = os.path.join(HERE, "tokenizers", name)
         os.makedirs(out, exist_ok=True)

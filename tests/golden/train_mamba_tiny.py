@@ -268,6 +268,7 @@ def main():
     GenerationConfig(bos_token_id=0, eos_token_id=0, pad_token_id=0).save_pretrained(args.out)
     save_file({k: v.contiguous() for k, v in model.state_dict().items()},
               os.path.join(args.out, "model.safetensors"), metadata={"format": "pt"})
+    os.chmod(os.path.join(args.out, "model.safetensors"), 0o644)
     hf, info = MambaForCausalLM.from_pretrained(args.out, dtype=torch.float32, output_loading_info=True)
     print("loading:", {k: v for k, v in info.items() if v})
     hf.eval()

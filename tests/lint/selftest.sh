@@ -65,7 +65,7 @@ plant src/model/a.c 'stack memory' "${c}void *seqmix_a(void)\\n{\\n    return al
 plant src/cpu/ref/a.c 'environment' "${c}const char *seqmix_a(void)\\n{\\n    return getenv(\"A\");\\n}\\n"
 plant src/common/a.c 'output and exit' "${c}void seqmix_a(void)\\n{\\n    exit(1);\\n}\\n"
 plant src/dispatch/a.c 'messages' "${c}void seqmix_a(char *s)\\n{\\n    snprintf(s, 2, \"a\");\\n}\\n"
-plant tests/api/a.c 'unbounded text' "${c}void seqmix_a(char *s)\\n{\\n    strcpy(s, \"a\");\\n}\\n"
+plant src/model/a.c 'unbounded text' "${c}void seqmix_a(char *s)\\n{\\n    strcpy(s, \"a\");\\n}\\n"
 plant src/cpu/ref/a.c 'threads' "${c}pthread_t seqmix_a;\\n"
 plant src/dispatch/a.c 'argument rules' "${c}int seqmix_a(void)\\n{\\n    return SEQMIX_ERR_SHAPE;\\n}\\n"
 plant src/common/a.c 'exports' "${c}SEQMIX_API int seqmix_a(void);\\n"

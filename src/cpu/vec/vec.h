@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lanes that kernels are written against: vf is V_LANES floats. One header per ISA defines the same vocabulary:
+ *
+ *   v_set1 v_load v_load_n v_store v_store_n            n: the first n lanes only, the others read as 0
+ *   v_add v_sub v_mul v_div v_fma(a,b,c)=a*b+c v_fnma(a,b,c)=c-a*b
+ *   v_min v_max                                         the second operand when either is NaN
+ *   v_less(a,b)? v_select(mask,a,b)=mask?a:b  v_sum     sum of all lanes, in one order
+ *   v_load_bf16/_f16(_n)  v_store_bf16/_f16(_n)         16-bit elements, rounded to nearest even
+ *   v_round_shift, v_pow2                               pieces of exp (vec_math.h)
+ *
+ * v_fma is fused where the ISA fuses. Everything is static inline, so that no copy built for a wider ISA can be linked into
+ * a narrower one.
+ */
+#ifndef SEQMIX_CPU_VEC_VEC_H
+#define SEQMIX_CPU_VEC_VEC_H
+
+#if defined(SEQMIX_ISA_AVX2)
+#if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
+#error "SEQMIX_ISA_AVX2 needs -march=x86-64-v3"
+#endif
+#include "vec_avx2.h"
+#elif defined(SEQMIX_ISA_GENERIC)
+#include "vec_generic.h"
+#else
+#error "no ISA level chosen"
+#endif
+
+#endif

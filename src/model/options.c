@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of seqmix-run (see options.h): one table row per option. */
+#include "options.h"
+
+#include <errno.h>
+
+#include "view.h"
+
+const char seqmix_usage[] =
+    "usage: seqmix-run MODEL_DIR (--prompt TEXT | --prompt-file FILE | --tokens 1,2,3) [options]\n"
+    "       seqmix-run tokenize MODEL_DIR TEXT\n"
+    "\n"
+    "Runs a model (Hugging Face layout: config.json, model.safetensors or shards, tokenizer.json): the prompt in\n"
+    "chunks, then token by token, on the same weights and state. Supported: Mamba-1.\n"
+    "\n"
+    "  --prompt TEXT       the text to go on from\n"
+    "  --prompt-file FILE  the same from a file; - is standard input\n"
+    "  --tokens LIST       the same as token ids, separated by commas\n"
+    "  -n N                tokens to generate (default 64)\n"
+    "  --prefill-rows R    rows per prefill step (default 128)\n"
+    "  --workers W         threads (default 1)\n"
+    "  --temperature T     0 = greedy (default)\n"
+    "  --top-k K           sample from the K most likely; 0 = all (default)\n"
+    "  --top-p P           sample from the most likely that make up P; 1 = all (default)\n"
+    "  --seed S            of the sampling (default 0)\n"
+    "  --level LEVEL       at most this rung: ref, generic, avx2, avx512, amx\n"
+    "  --ignore-eos        go on after an end-of-text token\n"
+    "  --json              one JSON object on standard output instead of the text\n"
+    "  --no-stream         print the text when it is complete\n"
+    "  --verbose           sizes, memory, kernels and progress on standard error\n"
+    "  --help              this\n"
+    "\n"
+    "The text goes to standard output; progress and the report (rows, ms, rows/s of prefill and decode) to standard\n"
+    "error. Exit status: 0, 1 on an error, 2 for a wrong command line, 130 when interrupted.\n";
+
+typedef enum kind { TEXT, WHOLE, NUMBER, ON, OFF, LEVEL, IDS } kind;
+
+typedef struct row {
+    const char *name;
+    kind kind;
+    size_t offset;
+    double low, high;
+} row;
+
+#define AT(field) offsetof(seqmix_options, field)
+
+static const row rows[] = {
+    {"--prompt", TEXT, AT(prompt), 0, 0},
+    {"--prompt-file", TEXT, AT(prompt_file), 0, 0},
+    {"--tokens", IDS, AT(tokens), 0, 0},
+    {"-n", WHOLE, AT(n), 0, 1e9},
+    {"--prefill-rows", WHOLE, AT(prefill_rows), 1, 65536},
+    {"--workers", WHOLE, AT(workers), 1, 1024},
+    {"--temperature", NUMBER, AT(temperature), 0, 1000},
+    {"--top-k", WHOLE, AT(top_k), 0, 1e9},
+    {"--top-p", NUMBER, AT(top_p), 1e-6, 1},
+    {"--seed", WHOLE, AT(seed), 0, 9007199254740992.0},
+    {"--level", LEVEL, AT(level_cap), 0, 0},
+    {"--ignore-eos", ON, AT(ignore_eos), 0, 0},
+    {"--json", ON, AT(json), 0, 0},
+    {"--no-stream", OFF, AT(stream), 0, 0},
+    {"--verbose", ON, AT(verbose), 0, 0},
+    {"--help", ON, AT(help), 0, 0},
+    {"-h", ON, AT(help), 0, 0},
+};
+#define N_ROWS (sizeof rows / sizeof rows[0])
+
+static const struct {
+    const char *name;
+    int32_t level;
+} levels[] = {{"ref", SEQMIX_LEVEL_CPU_REF},
+              {"generic", SEQMIX_LEVEL_CPU_GENERIC},
+              {"avx2", SEQMIX_LEVEL_CPU_AVX2},
+              {"avx512", SEQMIX_LEVEL_CPU_AVX512},
+              {"amx", SEQMIX_LEVEL_CPU_AMX}};
+
+static bool parse_ids(const char *text, seqmix_ids *ids, seqmix_why why)
+{
+    ids->n = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        errno = 0;
+        long long id = strtoll(at, &end, 10);
+        if (end == at || errno != 0 || id < INT32_MIN || id > INT32_MAX || (*end != ',' && *end != '\0'))
+            return seqmix_fail(why, "--tokens: '%.24s' is not a token id", at);
+        if (!seqmix_ids_add(ids, (int32_t)id)) return seqmix_fail(why, "no memory for the token ids");
+        at = end;
+        if (*at == '\0') return true;
+    }
+}
+
+static bool parse_number(const row *r, const char *value, double *out, seqmix_why why)
+{
+    char *end;
+    *out = strtod(value, &end);
+    bool whole = r->kind != WHOLE || (*out >= -1e15 && *out <= 1e16 && (double)(int64_t)*out == *out);
+    if (end != value && *end == '\0' && *out >= r->low && *out <= r->high && whole) return true;
+    return seqmix_fail(why, "%s %.24s: not a %snumber in [%.9g, %.16g]", r->name, value,
+                       r->kind == WHOLE ? "whole " : "", r->low, r->high);
+}
+
+static bool set_level(const char *value, int32_t *level, seqmix_why why)
+{
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strcmp(value, levels[i].name) != 0) continue;
+        *level = levels[i].level;
+        return true;
+    }
+    return seqmix_fail(why, "--level %.24s: not one of ref, generic, avx2, avx512, amx", value);
+}
+
+static bool set(seqmix_options *o, const row *r, const char *value, seqmix_why why)
+{
+    void *field = (char *)o + r->offset;
+    double number = 0.0;
+    switch (r->kind) {
+    case TEXT:
+        *(const char **)field = value;
+        return true;
+    case WHOLE:
+        if (!parse_number(r, value, &number, why)) return false;
+        *(int64_t *)field = (int64_t)number;
+        return true;
+    case NUMBER:
+        if (!parse_number(r, value, &number, why)) return false;
+        *(float *)field = (float)number;
+        return true;
+    case ON:
+    case OFF:
+        *(bool *)field = r->kind == ON;
+        return true;
+    case LEVEL:
+        return set_level(value, field, why);
+    case IDS:
+        o->tokens_given = true;
+        return parse_ids(value, field, why);
+    }
+    return false;
+}
+
+static bool set_positional(seqmix_options *o, const char *value, seqmix_why why)
+{
+    if (o->model_dir == NULL)
+        o->model_dir = value;
+    else if (o->tokenize && o->prompt == NULL)
+        o->prompt = value;
+    else
+        return seqmix_fail(why, "'%.64s' is one argument too many", value);
+    return true;
+}
+
+static bool check(const seqmix_options *o, seqmix_why why)
+{
+    if (o->help) return true;
+    if (o->model_dir == NULL) return seqmix_fail(why, "no MODEL_DIR");
+    int given = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->tokens_given ? 1 : 0);
+    if (o->tokenize) return (given == 1 && !o->tokens_given) || seqmix_fail(why, "tokenize needs one TEXT");
+    if (given != 1)
+        return seqmix_fail(why, "exactly one of --prompt, --prompt-file and --tokens is needed, %d are given", given);
+    return true;
+}
+
+bool seqmix_options_parse(int argc, char **argv, seqmix_options *o, seqmix_why why)
+{
+    *o = (seqmix_options){.n = 64, .prefill_rows = 128, .workers = 1, .top_p = 1.0F, .stream = true};
+    int i = 1;
+    if (argc > 1 && strcmp(argv[1], "tokenize") == 0) {
+        o->tokenize = true;
+        i = 2;
+    }
+    for (bool only_positional = false; i < argc; i++) {
+        const row *found = NULL;
+        for (size_t k = 0; k < N_ROWS && !only_positional; k++)
+            if (strcmp(argv[i], rows[k].name) == 0) found = &rows[k];
+        if (!only_positional && strcmp(argv[i], "--") == 0) {
+            only_positional = true;
+        } else if (found == NULL) {
+            if (!only_positional && argv[i][0] == '-') return seqmix_fail(why, "unknown option '%.64s'", argv[i]);
+            if (!set_positional(o, argv[i], why)) return false;
+        } else {
+            bool takes_value = found->kind != ON && found->kind != OFF;
+            if (takes_value && i + 1 == argc) return seqmix_fail(why, "%s needs a value", found->name);
+            if (!set(o, found, takes_value ? argv[i + 1] : "", why)) return false;
+            if (takes_value) i++;
+        }
+    }
+    return check(o, why);
+}
+
+void seqmix_options_free(seqmix_options *o)
+{
+    free(o->tokens.data);
+    o->tokens = (seqmix_ids){0};
+}

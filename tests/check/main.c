@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* seqmix-check: judges every kernel of this build, or another engine's dump, against the recurrence in double precision. */
+#include <stdlib.h>
+
+#include "harness.h"
+#include "validate.h"
+
+static const char usage[] =
+    "usage: seqmix-check [--quick | --full] [--rung NAME] [--filter GLOB] [--seed N] [--json] [--list]\n"
+    "       seqmix-check --case ID [--rung NAME] [--seed N]     one case again, by the id of a failure line\n"
+    "       seqmix-check --coverage [--shapes DIR] [--json]     which kernel each model shape really runs\n"
+    "       seqmix-check --selftest [--filter GLOB]             planted faults, each of which must be caught\n"
+    "       seqmix-check validate FILE.safetensors --op OP ...  another engine's outputs (validate --help)\n"
+    "\n"
+    "  --rung NAME    cpu-ref, another built rung, chunk-plain (the second reference) or all (default)\n"
+    "  --filter GLOB  only cases whose id op:dtype:class:variant matches, e.g. 'ssd_*:f32:*'\n"
+    "  --quick        a few cases of every class; --full all of them\n"
+    "Exit status: 0 all passed, 1 something failed, 2 a wrong command line.\n";
+
+enum mode { MODE_WALK, MODE_COVERAGE, MODE_SELFTEST };
+
+/* The value of an option that needs one. */
+static const char *value_of(int argc, char **argv, int *i)
+{
+    if (*i + 1 < argc) return argv[++*i];
+    fprintf(stderr, "seqmix-check: %s needs a value\n", argv[*i]);
+    exit(2);
+}
+
+static uint64_t parse_seed(const char *text)
+{
+    char *end;
+    const uint64_t seed = strtoull(text, &end, 10);
+    if (*text != '\0' && *end == '\0') return seed;
+    fprintf(stderr, "seqmix-check: --seed %s is no number\n", text);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    struct check_options options = {.level = LEVEL_DEFAULT, .seed = 1};
+    enum mode mode = MODE_WALK;
+    if (argc > 1 && strcmp(argv[1], "validate") == 0) return seqmix_validate_main(argc - 1, argv + 1);
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "--quick") == 0) {
+            options.level = LEVEL_QUICK;
+        } else if (strcmp(arg, "--full") == 0) {
+            options.level = LEVEL_FULL;
+        } else if (strcmp(arg, "--json") == 0) {
+            options.json = true;
+        } else if (strcmp(arg, "--list") == 0) {
+            options.list = true;
+        } else if (strcmp(arg, "--coverage") == 0) {
+            mode = MODE_COVERAGE;
+        } else if (strcmp(arg, "--selftest") == 0) {
+            mode = MODE_SELFTEST;
+        } else if (strcmp(arg, "--rung") == 0) {
+            options.rung = value_of(argc, argv, &i);
+        } else if (strcmp(arg, "--filter") == 0) {
+            options.filter = value_of(argc, argv, &i);
+        } else if (strcmp(arg, "--case") == 0) {
+            options.id = value_of(argc, argv, &i);
+        } else if (strcmp(arg, "--shapes") == 0) {
+            options.shapes = value_of(argc, argv, &i);
+        } else if (strcmp(arg, "--seed") == 0) {
+            options.seed = parse_seed(value_of(argc, argv, &i));
+        } else {
+            const bool help = strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
+            if (!help) fprintf(stderr, "seqmix-check: what is %s?\n", arg);
+            fputs(usage, help ? stdout : stderr);
+            return help ? 0 : 2;
+        }
+    }
+    check_ops_init();
+    switch (mode) {
+    case MODE_COVERAGE: return check_coverage(&options);
+    case MODE_SELFTEST: return check_selftest(&options);
+    default: return check_walk(&options);
+    }
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+/* See test_validate.h. R rows in three sequences of 7, 1 and 16 rows, five slots, reads 2 0 4, writes 2 1 3. */
+#include "test_validate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "safetensors.h"
+#include "safetensors_write.h"
+
+enum { R = 24, SEQS = 3, SLOTS = 5 };
+static const int32_t row_begin[SEQS + 1] = {0, 7, 8, 24}, read_slot[SEQS] = {2, 0, 4}, write_slot[SEQS] = {2, 1, 3};
+
+static const char *faults[2];
+static uint64_t random_state;
+
+static bool is(const char *fault)
+{
+    for (int i = 0; i < 2; i++)
+        if (faults[i] != NULL && strcmp(faults[i], fault) == 0) return true;
+    return false;
+}
+
+static double uniform(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double gauss(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+/* ---------------------------------------------------------------- samples */
+
+static int trait(const char *traits, const char *key, int otherwise)
+{
+    const size_t length = strlen(key);
+    for (const char *at = traits; at != NULL && *at != '\0'; at = strchr(at, ' ') != NULL ? strchr(at, ' ') + 1 : NULL)
+        if (strncmp(at, key, length) == 0 && at[length] == '=') return atoi(at + length + 1);
+    return otherwise;
+}
+
+static void *add_tensor(struct sample *s, const char *name, int32_t dtype, const char *shape)
+{
+    struct sample_tensor *t = &s->tensor[s->n++];
+    *t = (struct sample_tensor){.dtype = dtype, .count = 1};
+    (void)snprintf(t->name, sizeof t->name, "%s", name);
+    for (const char *at = shape; *at != '\0';) {
+        char *end = NULL;
+        t->count *= t->shape[t->rank++] = strtol(at, &end, 10);
+        at = *end == ' ' ? end + 1 : end;
+    }
+    t->data = calloc((size_t)t->count + 1, 4);
+    return t->data;
+}
+
+static float *add(struct sample *s, const char *name, double mean, double deviation, const char *shape)
+{
+    float *data = add_tensor(s, name, SEQMIX_ST_F32, shape);
+    for (int64_t i = 0; i < s->tensor[s->n - 1].count; i++)
+        data[i] = (float)(mean + deviation * gauss());
+    return data;
+}
+
+static const char *text(const char *format, int a, int b, int c)
+{
+    static char buffer[32][64];
+    static int at;
+    at = (at + 1) % 32;
+    (void)snprintf(buffer[at], sizeof buffer[0], format, a, b, c);
+    return buffer[at];
+}
+
+static void add_batch(struct sample *s)
+{
+    memcpy(add_tensor(s, "row_begin", SEQMIX_ST_I32, "4"), row_begin, sizeof row_begin);
+    memcpy(add_tensor(s, "read_slot", SEQMIX_ST_I32, "3"), read_slot, sizeof read_slot);
+    memcpy(add_tensor(s, "write_slot", SEQMIX_ST_I32, "3"), write_slot, sizeof write_slot);
+}
+
+struct sample_tensor *sample_find(struct sample *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->tensor[i].name, name) == 0) return &s->tensor[i];
+    return NULL;
+}
+
+static const float *values(struct sample *s, const char *name)
+{
+    const struct sample_tensor *t = sample_find(s, name);
+    return t != NULL ? t->data : NULL;
+}
+
+void sample_string(struct sample *s, const char *key, const char *value)
+{
+    (void)snprintf(s->string[s->n_strings][0], sizeof s->string[0][0], "%s", key);
+    (void)snprintf(s->string[s->n_strings++][1], sizeof s->string[0][0], "%s", value);
+}
+
+static void number(struct sample *s, const char *key, double value)
+{
+    char buffer[48];
+    (void)snprintf(buffer, sizeof buffer, "%.9g", value);
+    sample_string(s, key, buffer);
+}
+
+void sample_free(struct sample *s)
+{
+    for (int i = 0; i < s->n; i++)
+        free(s->tensor[i].data);
+    s->n = s->n_strings = 0;
+}
+
+/* What a value becomes in a narrower dtype, so that an engine's inputs are what the file says. */
+static bool is_narrow(const struct sample_tensor *t)
+{
+    static const char *const wide[] = {"A", "gate", "dt", "beta", "dt_bias", "state"};
+    for (int i = 0; i < 6; i++)
+        if (strcmp(t->name, wide[i]) == 0) return false;
+    return t->dtype == SEQMIX_ST_F32;
+}
+
+bool sample_write(const struct sample *s, const char *path, int32_t dtype)
+{
+    struct seqmix_st_out out[SAMPLE_TENSORS];
+    const char *strings[2 * SAMPLE_STRINGS + 1] = {NULL};
+    void *owned[SAMPLE_TENSORS] = {NULL};
+    for (int i = 0; i < s->n; i++) {
+        const struct sample_tensor *t = &s->tensor[i];
+        out[i] = (struct seqmix_st_out){t->name, t->dtype, t->rank, {0}, t->data};
+        memcpy(out[i].shape, t->shape, sizeof t->shape);
+        if (!is_narrow(t) || dtype == SEQMIX_ST_F32) continue;
+        owned[i] = malloc((size_t)t->count * 8 + 1);
+        for (int64_t j = 0; j < t->count; j++) {
+            const float x = ((const float *)t->data)[j];
+            if (dtype == SEQMIX_ST_F64) ((double *)owned[i])[j] = (double)x;
+            if (dtype == SEQMIX_ST_BF16) ((uint16_t *)owned[i])[j] = seqmix_f32_to_bf16(x);
+            if (dtype == SEQMIX_ST_F16) ((uint16_t *)owned[i])[j] = seqmix_f32_to_f16(x);
+        }
+        out[i].dtype = dtype;
+        out[i].data = owned[i];
+    }
+    for (int i = 0; i < s->n_strings; i++) {
+        strings[2 * i] = s->string[i][0];
+        strings[2 * i + 1] = s->string[i][1];
+    }
+    const bool ok = seqmix_st_write(path, out, s->n, strings);
+    for (int i = 0; i < s->n; i++)
+        free(owned[i]);
+    return ok;
+}
+
+/* ---------------------------------------------------------------- formulas */
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double softplus(double x)
+{
+    return x > 20 ? x : log1p(exp(x));
+}
+
+static double bf16(double x)
+{
+    return (double)seqmix_bf16_to_f32(seqmix_f32_to_bf16((float)x));
+}
+
+/* ---------------------------------------------------------------- sequences and slots, common to all ops with state */
+
+/* One row of one op on one sequence's state. */
+typedef void row_fn(struct sample *s, int r, double *state, double *out);
+
+static void transpose(double *x, int matrices, int n)
+{
+    for (int m = 0; m < matrices; m++)
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < i; j++) {
+                double *a = &x[(m * n + i) * n + j], *b = &x[(m * n + j) * n + i];
+                const double keep = *a;
+                *a = *b;
+                *b = keep;
+            }
+}
+
+/* Runs the op over all sequences; `size` state elements a slot, `width` output elements a row, `n` the state's last axis. */
+static void run_sequences(struct sample *s, row_fn *row, int size, int width, int n, const char *state_shape, const char *name,
+                          const char *out_shape)
+{
+    const float *initial = values(s, "state");
+    double *pool = calloc((size_t)(SLOTS * size), sizeof *pool), *state = calloc((size_t)size, sizeof *state);
+    double *rows = calloc((size_t)(R * width), sizeof *rows), *before = calloc((size_t)size, sizeof *before);
+    const bool joined = is("sequences-joined");
+    for (int i = 0; i < SLOTS * size && initial != NULL; i++)
+        pool[i] = (double)initial[i];
+    for (int seq = 0; seq < (joined ? 1 : SEQS); seq++) {
+        const int from = is("initial-slots") ? seq : read_slot[seq], to = is("final-slots") ? seq : write_slot[seq];
+        const int begin = row_begin[seq], end = joined ? R : row_begin[seq + 1];
+        for (int i = 0; i < size; i++)
+            state[i] = is("initial-state-ignored") || initial == NULL ? 0 : (double)initial[from * size + i];
+        if (is("initial-state-transposed") || is("state-transposed")) transpose(state, size / (n * n), n);
+        if (is("conv-state-newest-first"))
+            for (int c = 0; c < size / n; c++)
+                for (int j = 0; j < n; j++)
+                    state[c * n + j] = (double)initial[from * size + c * n + n - 1 - j];
+        for (int r = begin; r < end; r++) {
+            memcpy(before, state, (size_t)size * sizeof *state);
+            row(s, r, state, rows + r * width);
+        }
+        if (is("final-state-early")) memcpy(state, before, (size_t)size * sizeof *state);
+        if (is("final-state-transposed") || is("state-transposed")) transpose(state, size / (n * n), n);
+        for (int i = 0; i < size; i++) {
+            const int j = is("conv-state-newest-first") || is("conv-final-newest-first") ? i / n * n + n - 1 - i % n : i;
+            pool[to * size + j] = state[i];
+        }
+    }
+    /* a pool turned over as a whole on its way out */
+    if (is("final-state-transposed"))
+        for (int slot = 0; slot < SLOTS; slot++)
+            if (slot == 0 || slot == 4) transpose(pool + slot * size, size / (n * n), n);
+    if (is("conv-final-newest-first"))
+        for (int i = 0; i < SLOTS * size; i++)
+            if (i / size == 0 || i / size == 4) pool[i / n * n + n - 1 - i % n] = (double)initial[i];
+    float *out = add(s, name, 0, 0, out_shape), *final = add(s, "state_out", 0, 0, state_shape);
+    for (int r = 0; r < R; r++) {
+        const int from = r - (is("rows-late") ? 1 : is("rows-early") ? -1 : 0);
+        const bool inside = from >= 0 && from < R;
+        for (int i = 0; i < width; i++)
+            out[r * width + i] = inside ? (float)rows[from * width + i] : 0;
+    }
+    for (int i = 0; i < SLOTS * size; i++)
+        final[i] = (float)pool[i];
+    free(pool);
+    free(state);
+    free(rows);
+    free(before);
+}
+
+/* ---------------------------------------------------------------- short_conv: traits square, silu */
+
+static int conv_d, conv_k, conv_silu;
+
+static void conv_row(struct sample *s, int r, double *state, double *out)
+{
+    const float *x = values(s, "x"), *w = values(s, "weight"), *bias = values(s, "bias");
+    for (int c = 0; c < conv_d; c++) {
+        double window[16], sum = is("conv-bias-ignored") ? 0 : (double)bias[c];
+        for (int j = 0; j < conv_k - 1; j++)
+            window[j] = state[c * (conv_k - 1) + j];
+        window[conv_k - 1] = (double)x[r * conv_d + c];
+        for (int j = 0; j < conv_k; j++)
+            sum += (double)w[c * conv_k + (is("conv-kernel-flipped") ? conv_k - 1 - j : j)] * window[j];
+        memcpy(state + c * (conv_k - 1), window + 1, (size_t)(conv_k - 1) * sizeof *state);
+        const bool silu = is("activation-extra") || (conv_silu && !is("activation-missing"));
+        out[c] = silu ? sum * sigmoid(sum) : sum;
+    }
+}
+
+static void make_conv(struct sample *s, const char *traits)
+{
+    conv_d = trait(traits, "square", 0) ? 3 : 5;
+    conv_k = 4;
+    conv_silu = trait(traits, "silu", 1);
+    (void)add(s, "x", 0, 1, text("%d %d", R, conv_d, 0));
+    (void)add(s, "weight", 0.3, 1, text("%d %d", conv_d, conv_k, 0));
+    (void)add(s, "bias", 0, 1, text("%d", conv_d, 0, 0));
+    (void)add(s, "state", 0, 1, text("%d %d %d", SLOTS, conv_d, conv_k - 1));
+    sample_string(s, "activation", conv_silu ? "SILU" : "NONE");
+    run_sequences(s, conv_row, conv_d * (conv_k - 1), conv_d, conv_k - 1, text("%d %d %d", SLOTS, conv_d, conv_k - 1), "y",
+                  text("%d %d", R, conv_d, 0));
+}
+
+/* ---------------------------------------------------------------- scan and ssd: traits square, softplus, clamp */
+
+/* Heads H of P channels and N states; the scan is H = D, P = 1 with a rate per state. */
+static struct {
+    int h, p, n, g, softplus;
+    bool scan;
+    double low, high;
+} mix;
+
+static double mixer_dt(struct sample *s, int r, int h)
+{
+    const float *bias = values(s, "dt_bias");
+    double dt = (double)values(s, "dt")[r * mix.h + h];
+    if (bias != NULL) dt += (double)bias[h] * (is("dt-bias-ignored") ? 0 : is("dt-bias-twice") ? 2 : 1);
+    if (is("dt-softplus-extra") || (mix.softplus && !is("dt-softplus-missing"))) dt = softplus(dt);
+    if (is("dt-softplus-twice")) dt = softplus(dt);
+    if (mix.low > 0 && dt < mix.low && !is("dt-clamp-ignored")) dt = mix.low;
+    if (mix.high > 0 && dt > mix.high && !is("dt-clamp-ignored")) dt = mix.high;
+    return is("dt-bf16") ? bf16(dt) : dt;
+}
+
+static double mixer_rate(struct sample *s, int h, int n)
+{
+    double a = (double)values(s, "A")[mix.scan ? h * mix.n + n : h];
+    if (is("A-is-log")) a = -exp(a);
+    if (is("A-positive")) a = -a;
+    if (is("A-log-used")) a = log(-a);
+    if (is("A-exp-missing")) a = -log(-a);
+    if (is("A-bf16")) a = bf16(a);
+    return is("decay-base-2") ? a * log(2) : a;
+}
+
+static void mixer_row(struct sample *s, int r, double *state, double *out)
+{
+    const float *x = values(s, "x"), *b = values(s, is("B-C-swapped") ? "C" : "B"), *c = values(s, is("B-C-swapped") ? "B" : "C");
+    const float *skip = values(s, "skip"), *z = values(s, "z");
+    for (int h = 0; h < mix.h; h++) {
+        const int g = is("groups-interleaved") ? h % mix.g : h / (mix.h / mix.g);
+        const double dt = mixer_dt(s, r, h);
+        for (int p = 0; p < mix.p; p++) {
+            const double xv = (double)x[(r * mix.h + h) * mix.p + p];
+            double y = 0;
+            for (int n = 0; n < mix.n; n++) {
+                double *cell = &state[(h * mix.p + p) * mix.n + n];
+                const double a = mixer_rate(s, h, n), read = (double)c[(r * mix.g + g) * mix.n + n];
+                const double input = is("input-without-dt") ? 1 : is("input-zoh") ? (exp(dt * a) - 1) / a : dt;
+                const double write = input * xv * (double)b[(r * mix.g + g) * mix.n + n];
+                if (is("read-before-write")) y += read * *cell;
+                *cell = is("decay-after-write") ? exp(dt * a) * (*cell + write) : exp(dt * a) * *cell + write;
+                if (!is("read-before-write")) y += read * *cell;
+            }
+            if (!is("skip-missing")) y += (double)skip[h] * xv;
+            const double zv = (double)z[(r * mix.h + h) * mix.p + p];
+            out[h * mix.p + p] = y * (is("z-missing") ? 1 : is("z-sigmoid") ? sigmoid(zv) : zv * sigmoid(zv));
+        }
+    }
+}
+
+static void make_mixer(struct sample *s, const char *traits, bool scan)
+{
+    const bool square = trait(traits, "square", 0) != 0;
+    mix.scan = scan;
+    mix.h = 4;
+    mix.p = scan ? 1 : square ? 4 : 3;
+    mix.n = square ? 4 : 5;
+    mix.g = 2;
+    mix.softplus = trait(traits, "softplus", 1);
+    mix.low = trait(traits, "clamp", 0) ? 0.25 : 0;
+    mix.high = trait(traits, "clamp", 0) ? 1.0 : 0;
+    const char *rows = scan ? text("%d %d", R, mix.h, 0) : text("%d %d %d", R, mix.h, mix.p);
+    (void)add(s, "x", 0, 1, rows);
+    float *dt = add(s, "dt", mix.softplus ? -0.5 : 0.5, 0.5, text("%d %d", R, mix.h, 0));
+    float *a = add(s, "A", 0, 0, scan ? text("%d %d", mix.h, mix.n, 0) : text("%d", mix.h, 0, 0));
+    for (int i = 0; i < mix.h * (scan ? mix.n : 1); i++) {
+        const double rate = 0.2 + 1.2 * uniform();
+        a[i] = (float)(is("A-is-log") ? log(rate) : -rate);
+    }
+    for (int i = 0; i < R * mix.h && !mix.softplus; i++)
+        dt[i] = (float)(0.1 + 0.8 * uniform());
+    (void)add(s, "B", 0.5, 1, text("%d %d %d", R, mix.g, mix.n));
+    (void)add(s, "C", 0, 1, text("%d %d %d", R, mix.g, mix.n));
+    (void)add(s, "skip", 0, 1, text("%d", mix.h, 0, 0));
+    if (mix.softplus) (void)add(s, "dt_bias", 0.2, 0.5, text("%d", mix.h, 0, 0));
+    (void)add(s, "z", 0.5, 1, rows);
+    const char *shape = scan ? text("%d %d %d", SLOTS, mix.h, mix.n) : text("5 %d %d %d", mix.h, mix.p, mix.n);
+    (void)add(s, "state", 0, 1, shape);
+    number(s, "dt_softplus", mix.softplus);
+    if (!scan) number(s, "dt_min", mix.low);
+    if (!scan) number(s, "dt_max", mix.high);
+    run_sequences(s, mixer_row, mix.h * mix.p * mix.n, mix.h * mix.p, mix.n, shape, "y", rows);
+}
+
+/* ---------------------------------------------------------------- deltanet: traits below */
+
+static struct {
+    int hk, hv, dk, dv, gate, beta, norm, tiled, channels, spare;
+    double scale, eps;
+} delta;
+
+/* The factor of channel d. */
+static double delta_decay(struct sample *s, int r, int h, int d)
+{
+    const float *gates = values(s, "gate"), *a = values(s, "A"), *bias = values(s, "dt_bias");
+    if (delta.gate == 0 || is("gate-ignored")) return 1;
+    const int channel = delta.channels ? (r * delta.hv + h) * delta.dk + d : r * delta.hv + h;
+    double g = (double)gates[channel];
+    if (is("gate-as-log")) return exp(g);
+    if (is("gate-as-alpha")) return g;
+    if (is("gate-log-of-gate")) return exp(log(g));
+    const int kind = is("gate-is-raw") ? 3 : delta.gate;
+    if (kind >= 3) {
+        double rate = (double)a[h];
+        if (is("A-is-log")) rate = -exp(rate);
+        if (is("A-positive")) rate = -rate;
+        if (is("A-log-used")) rate = log(-rate);
+        if (!is("dt-bias-ignored")) g += (double)bias[delta.channels ? h * delta.dk + d : h];
+        if (is("gate-softplus-twice")) g = softplus(g);
+        g = kind == 4 ? -3 * sigmoid(-rate * g) : rate * (is("gate-softplus-missing") ? g : softplus(g));
+    }
+    if (kind == 2) g = is("gate-bf16") ? log(bf16(g)) : log(g);
+    if (kind != 2 && is("gate-bf16")) g = bf16(g);
+    return exp(is("gate-base-2") ? g * log(2) : is("gate-log2e") ? g / log(2) : is("gate-negated") ? -g : g);
+}
+
+static double delta_beta(struct sample *s, int r, int h)
+{
+    const double b = (double)values(s, "beta")[r * delta.hv + h];
+    if (is("beta-not-squashed")) return b;
+    if (is("beta-squashed")) return sigmoid(b);
+    if (is("beta-squashed-twice")) return (delta.beta == 2 ? 2 : 1) * sigmoid(sigmoid(b));
+    if (is("beta-doubled")) return 2 * (delta.beta == 0 ? b : sigmoid(b));
+    if (is("beta-not-doubled")) return sigmoid(b);
+    return delta.beta == 0 ? b : delta.beta * sigmoid(b);
+}
+
+static void delta_vector(const float *from, double *to, bool is_q)
+{
+    double sum = 0, norm = 1;
+    for (int d = 0; d < delta.dk; d++)
+        sum += (double)from[d] * (double)from[d];
+    const double eps = is("l2norm-eps-on-mean") ? delta.eps * delta.dk : is("l2norm-eps-missing") ? 0 : delta.eps;
+    if (delta.norm || is("l2norm-extra")) norm = sqrt(sum + (eps > 0 || !is("l2norm-extra") ? eps : 1e-6));
+    if (is("l2norm-max-eps")) norm = sqrt(sum) > delta.eps ? sqrt(sum) : delta.eps;
+    if (is("l2norm-missing") || is(is_q ? "l2norm-of-q-missing" : "l2norm-of-k-missing")) norm = 1;
+    for (int d = 0; d < delta.dk; d++)
+        to[d] = (double)from[d] / norm;
+}
+
+static void delta_row(struct sample *s, int r, double *state, double *out)
+{
+    const bool tiled = is("heads-tiled") || (delta.tiled && !is("heads-grouped")), swapped = is("q-k-swapped");
+    const float *q = values(s, swapped ? "k" : "q"), *k = values(s, swapped ? "q" : "k"), *v = values(s, "v");
+    const double plain = 1 / sqrt((double)delta.dk);
+    double scale = delta.scale > 0 ? delta.scale : plain;
+    if (is("scale-twice")) scale *= scale;
+    scale = is("scale-missing") ? 1 : is("scale-default") ? plain : is("scale-1-over-DK") ? plain * plain : scale;
+    for (int h = 0; h < delta.hv; h++) {
+        const int kh = tiled ? h % delta.hk : h * delta.hk / delta.hv;
+        double qv[64], kv[64], decay[64];
+        delta_vector(q + (r * delta.hk + kh) * delta.dk, qv, !swapped);
+        delta_vector(k + (r * delta.hk + kh) * delta.dk, kv, swapped);
+        for (int d = 0; d < delta.dk; d++)
+            decay[d] = delta_decay(s, r, h, d);
+        const bool late = is("decay-after-write");
+        for (int j = 0; j < delta.dv; j++) {
+            double *column = state + h * delta.dk * delta.dv + j, told = 0, read = 0;
+            for (int d = 0; d < delta.dk; d++) {
+                double *cell = &column[d * delta.dv];
+                if (is("read-before-write")) read += qv[d] * *cell;
+                if (is("predict-undecayed")) told += kv[d] * *cell;
+                if (!late) *cell *= decay[d];
+                if (!is("predict-undecayed") && !is("no-prediction")) told += kv[d] * *cell;
+            }
+            const double u = delta_beta(s, r, h) * ((double)v[(r * delta.hv + h) * delta.dv + j] - told);
+            for (int d = 0; d < delta.dk; d++) {
+                column[d * delta.dv] += kv[d] * u;
+                if (late) column[d * delta.dv] *= decay[d];
+                if (!is("read-before-write")) read += qv[d] * column[d * delta.dv];
+            }
+            out[h * delta.dv + j] = scale * read;
+        }
+    }
+}
+
+/* gate 0..4 and beta 0..2 are the kinds' numbers; also norm, tiled, channels, square, tiny (keys), scale (percent), spare (A and
+ * dt_bias in the file though gate is LOG). */
+static void delta_traits(struct sample *s, const char *traits)
+{
+    static const char *const gates[] = {"NONE", "LOG", "ALPHA", "SOFTPLUS", "BOUNDED_SIGMOID"};
+    static const char *const betas[] = {"VALUE", "SIGMOID", "SIGMOID2"};
+    delta.hk = 2;
+    delta.hv = 4;
+    delta.dk = 4;
+    delta.dv = trait(traits, "square", 0) ? 4 : 5;
+    delta.gate = trait(traits, "gate", 1);
+    delta.beta = trait(traits, "beta", 1);
+    delta.norm = trait(traits, "norm", 1);
+    delta.tiled = trait(traits, "tiled", 0);
+    delta.channels = trait(traits, "channels", 0);
+    delta.spare = trait(traits, "spare", 0);
+    delta.scale = trait(traits, "scale", 0) / 100.0;
+    delta.eps = delta.norm ? (trait(traits, "tiny", 0) ? 1e-3 : 1e-6) : 0;
+    sample_string(s, "gate_kind", gates[delta.gate]);
+    sample_string(s, "beta_kind", betas[delta.beta]);
+    sample_string(s, "head_map", delta.tiled ? "TILED" : "GROUPED");
+    number(s, "qk_l2norm", delta.norm);
+    number(s, "eps", delta.eps);
+    number(s, "scale", delta.scale);
+    number(s, "gate_lower_bound", -3);
+}
+
+static void make_delta(struct sample *s, const char *traits)
+{
+    delta_traits(s, traits);
+    const double size = trait(traits, "tiny", 0) ? 0.02 : delta.norm ? 1 : 0.4;
+    (void)add(s, "q", 0, size, text("%d %d %d", R, delta.hk, delta.dk));
+    (void)add(s, "k", 0, size, text("%d %d %d", R, delta.hk, delta.dk));
+    (void)add(s, "v", 0, 1, text("%d %d %d", R, delta.hv, delta.dv));
+    const char *gate_shape = delta.channels ? text("%d %d %d", R, delta.hv, delta.dk) : text("%d %d", R, delta.hv, 0);
+    float *gate = delta.gate > 0 ? add(s, "gate", 0, 1, gate_shape) : NULL;
+    const int n = R * delta.hv * (delta.channels ? delta.dk : 1);
+    for (int i = 0; i < n && gate != NULL && delta.gate < 3 && !delta.spare; i++) {
+        const double g = -0.05 - 0.4 * fabs((double)gate[i]);
+        gate[i] = (float)(delta.gate == 2 ? exp(g) : g);
+    }
+    float *beta = add(s, "beta", 0.3, 1, text("%d %d", R, delta.hv, 0));
+    for (int i = 0; i < R * delta.hv && delta.beta == 0; i++)
+        beta[i] = (float)(0.1 + 0.7 * uniform());
+    if (delta.gate > 2 || delta.spare) {
+        float *a = add(s, "A", 0, 0, text("%d", delta.hv, 0, 0));
+        for (int i = 0; i < delta.hv; i++) {
+            const double rate = 0.15 + 0.6 * uniform();
+            a[i] = (float)(is("A-is-log") ? log(rate) : -rate);
+        }
+        (void)add(s, "dt_bias", 0.5, 0.7, delta.channels ? text("%d %d", delta.hv, delta.dk, 0) : text("%d", delta.hv, 0, 0));
+    }
+    const char *shape = text("5 %d %d %d", delta.hv, delta.dk, delta.dv);
+    (void)add(s, "state", 0, 1, shape);
+    run_sequences(s, delta_row, delta.hv * delta.dk * delta.dv, delta.hv * delta.dv, delta.dv, shape, "o",
+                  text("%d %d %d", R, delta.hv, delta.dv));
+}
+
+/* ---------------------------------------------------------------- norm: traits before, plus, sigmoid, group, z, eps */
+
+static void make_norm(struct sample *s, const char *traits)
+{
+    enum { D = 12 };
+    const bool before = trait(traits, "before", 0) != is("norm-gate-order"), with_z = trait(traits, "z", 1) != 0;
+    const bool plus = trait(traits, "plus", 0) ? !is("norm-weight-plus-one-missing") : is("norm-weight-plus-one");
+    const bool sigmoid_gate = trait(traits, "sigmoid", 0) != is("norm-gate-act");
+    const int group = trait(traits, "group", 0) > 0 ? trait(traits, "group", 0) : D;
+    const int span = is("norm-group-ignored") ? D : group;
+    const float *x = add(s, "x", 0.2, 1, text("%d %d", R, D, 0));
+    const float *z = with_z ? add(s, "z", 0, 1, text("%d %d", R, D, 0)) : NULL, *w = add(s, "weight", 0.8, 0.5, "12");
+    float *y = add(s, "y", 0, 0, text("%d %d", R, D, 0));
+    double eps = is("norm-eps-missing") ? 0 : is("norm-eps-on-sum") ? 0.05 / span : 0.05;
+    sample_string(s, "norm_before_gate", trait(traits, "before", 0) ? "1" : "0");
+    sample_string(s, "weight_plus_one", trait(traits, "plus", 0) ? "true" : "false");
+    sample_string(s, "gate_act", trait(traits, "sigmoid", 0) ? "SIGMOID" : "SEQMIX_NORM_GATE_SILU");
+    number(s, "group", trait(traits, "group", 0));
+    number(s, "eps", 0.05);
+    for (int g = 0; g < R * D / span; g++) {
+        double u[D], gate[D], mean = 0, square = 0;
+        for (int i = 0; i < span; i++) {
+            const int at = g * span + i;
+            const double zv = with_z ? (double)z[at] : 0;
+            gate[i] = !with_z || is("norm-z-missing") ? 1 : sigmoid_gate ? sigmoid(zv) : zv * sigmoid(zv);
+            u[i] = (double)x[at] * (before ? 1 : gate[i]);
+            mean += u[i] / span;
+        }
+        for (int i = 0; i < span; i++) {
+            if (is("norm-centred")) u[i] -= mean;
+            square += u[i] * u[i] / span;
+        }
+        for (int i = 0; i < span; i++) {
+            const double weight = is("norm-weight-ignored") ? 1 : (double)w[(g * span + i) % D] + (plus ? 1 : 0);
+            y[g * span + i] = (float)(u[i] / sqrt(square + eps) * weight * (before ? gate[i] : 1));
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the rest */
+
+static void make_inverse(struct sample *s)
+{
+    enum { B = 3, N = 6 };
+    const float *a = add(s, "a", 0, 0.5, text("%d %d %d", B, N, N));
+    float *inv = add(s, "inv", 0, 0, text("%d %d %d", B, N, N));
+    for (int b = 0; b < B; b++)
+        for (int j = 0; j < N; j++) {
+            double column[N] = {0};
+            for (int i = j; i < N; i++) {
+                column[i] = i == j;
+                for (int k = j; k < i; k++) {
+                    const double l = (double)(is("inverse-upper") ? a[(b * N + k) * N + i] : a[(b * N + i) * N + k]);
+                    column[i] -= (is("inverse-sign") ? -l : l) * column[k];
+                }
+            }
+            for (int i = 0; i < N; i++)
+                inv[is("inverse-transposed") ? (b * N + j) * N + i : (b * N + i) * N + j] = (float)column[i];
+        }
+}
+
+static void make_linear(struct sample *s)
+{
+    enum { N = 5 };
+    const float *x = add(s, "x", 0, 1, text("%d %d", R, N, 0)), *w = add(s, "weight", 0, 1, text("%d %d", N, N, 0));
+    const float *bias = add(s, "bias", 0, 1, "5"), *residual = add(s, "residual", 0, 1, text("%d %d", R, N, 0));
+    float *y = add(s, "y", 0, 0, text("%d %d", R, N, 0));
+    for (int r = 0; r < R; r++)
+        for (int o = 0; o < N; o++) {
+            double sum = is("linear-bias-ignored") ? 0 : (double)bias[o];
+            if (!is("linear-residual-ignored")) sum += (double)residual[r * N + o];
+            for (int i = 0; i < N; i++)
+                sum += (double)w[is("linear-weight-transposed") ? i * N + o : o * N + i] * (double)x[r * N + i];
+            y[r * N + o] = (float)sum;
+        }
+}
+
+static void make_embed(struct sample *s)
+{
+    const float *table = add(s, "table", 0, 1, "7 3");
+    int32_t *tokens = add_tensor(s, "tokens", SEQMIX_ST_I32, "24");
+    float *y = add(s, "y", 0, 0, "24 3");
+    for (int r = 0; r < R; r++) {
+        tokens[r] = r * 5 % 7;
+        memcpy(y + r * 3, table + tokens[r] * 3, 3 * sizeof *y);
+    }
+}
+
+void sample_make(struct sample *s, const char *op, const char *traits, const char *fault, const char *second_fault)
+{
+    *s = (struct sample){0};
+    faults[0] = fault;
+    faults[1] = second_fault;
+    random_state = 12345;
+    sample_string(s, "op", op);
+    if (strncmp(op, "short_conv", 10) == 0) make_conv(s, traits);
+    if (strncmp(op, "selective_scan", 14) == 0) make_mixer(s, traits, true);
+    if (strncmp(op, "ssd", 3) == 0) make_mixer(s, traits, false);
+    if (strncmp(op, "deltanet", 8) == 0) make_delta(s, traits);
+    if (strcmp(op, "gated_rms_norm_rows") == 0) make_norm(s, traits);
+    if (strcmp(op, "unit_lower_inverse") == 0) make_inverse(s);
+    if (strcmp(op, "linear") == 0) make_linear(s);
+    if (strcmp(op, "embed_rows") == 0) make_embed(s);
+    if (sample_find(s, "state") != NULL) add_batch(s);
+}
