@@ -138,6 +138,7 @@ struct run {
     FILE *text;
     seqmix_ctx *ctx[8];
     struct seqmix_bench_roofline roofline;
+    double started;
     struct seqmix_bench_result *results;
     int n_results, n_refused;
 };
@@ -163,7 +164,7 @@ static void run_entry(struct run *run, const struct seqmix_bench_entry *entry)
 {
     for (int i = 0; i < run->o->n_levels; i++) {
         struct seqmix_bench_result *result = &run->results[run->n_results];
-        seqmix_bench_measure(run->ctx[i], entry, run->o, &run->roofline, result);
+        seqmix_bench_measure(run->ctx[i], entry, run->o, &run->roofline, run->started, result);
         if (run->o->every_level && result->level != run->o->levels[i]) continue;
         run->n_results++;
         if (result->samples == 0 && result->skipped[0] == '\0') run->n_refused++;
@@ -255,6 +256,7 @@ int main(int argc, char **argv)
     struct list list = {NULL, 0, 0, 0};
     int status = 2;
     run.o = &o;
+    run.started = seqmix_bench_seconds();
     run.text = o.json_wanted && o.json == NULL ? stderr : stdout;
     if (make_list(&list, shapes, n_shapes, &o) != 0)
         fprintf(stderr, "seqmix-bench: no memory for the list of entries\n");

@@ -181,15 +181,16 @@ struct seqmix_bench_options {
     int64_t prefill[16], decode[16];
     int n_prefill, n_decode;
     int workers, reps, quick, roofline_only, list, json_wanted, plant_fault, repeats;
-    double budget, limit; /* seconds an entry: timed, and at most (by estimate) */
+    double budget, limit; /* seconds a line: of samples, and at most for one call (by estimate) */
+    double total;         /* seconds after which the remaining lines are left out; 0 = never */
 };
 
 /* Parses the command line. 0, 1 to leave with success (help was printed), -1 with a message on stderr. */
 int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o);
 
-/* Opens, verifies, times. `ctx` may use up to its level; `r` gives the bounds. */
+/* Opens, verifies, times. `ctx` may use up to its level; `r` gives the bounds; `started` is when the process did. */
 void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
-                          const struct seqmix_bench_roofline *r, struct seqmix_bench_result *result);
+                          const struct seqmix_bench_roofline *r, double started, struct seqmix_bench_result *result);
 
 /* ---- OpenBLAS beside our own products (openblas.c) ---- */
 

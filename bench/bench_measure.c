@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One entry: verify on at most 64 rows, estimate from that call, then time. Prefill runs on the same buffers every time, as
+ * One entry: estimate from a call of a few rows, verify on at most 64, then time. Prefill runs on the same buffers every time, as
  * warm as their size lets them be; decode walks over as many states (or weights) as it takes to come from DRAM each time.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERIFY_ROWS = 64, MOST_SAMPLES = 1000, MOST_CALLS = 1000, FEW_SAMPLES = 3 };
+enum { PROBE_ROWS = 4, VERIFY_ROWS = 64, MOST_SAMPLES = 1000, MOST_CALLS = 1000, FEW_SAMPLES = 3 };
 
 static const double SAMPLE_SECONDS = 50e-6; /* shorter calls are timed several at once */
 
@@ -71,8 +71,8 @@ static int open_case(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct 
     return -1;
 }
 
-/* Verifies with `rows` rows and returns the seconds one more such call takes, or -1. */
-static double verify_rows(seqmix_ctx *ctx, int64_t rows, int fault, struct seqmix_bench_result *result)
+/* A call with fewer rows than the entry has: verified, or only timed. The seconds it takes, or -1. */
+static double try_rows(seqmix_ctx *ctx, int64_t rows, int verify, int fault, struct seqmix_bench_result *result)
 {
     struct seqmix_bench_entry entry = result->entry;
     struct seqmix_bench_case c;
@@ -80,7 +80,10 @@ static double verify_rows(seqmix_ctx *ctx, int64_t rows, int fault, struct seqmi
     if (open_case(&c, ctx, &entry, 0, result) != 0) return -1;
     double seconds = -1;
     int at = 0;
-    if (note_kernel(&c, result) == 0 && seqmix_bench_verify(&c, fault, &result->verdict)) seconds = sample(&c, 1, &at);
+    if (note_kernel(&c, result) == 0 && (!verify || seqmix_bench_verify(&c, fault, &result->verdict))) {
+        seconds = sample(&c, 1, &at);
+        if (seconds < 0) snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(ctx));
+    }
     seqmix_bench_case_close(&c);
     return seconds;
 }
@@ -151,20 +154,25 @@ static void time_case(struct seqmix_bench_case *c, const struct seqmix_bench_opt
 }
 
 void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
-                          const struct seqmix_bench_roofline *r, struct seqmix_bench_result *result)
+                          const struct seqmix_bench_roofline *r, double started, struct seqmix_bench_result *result)
 {
     memset(result, 0, sizeof *result);
     result->entry = *entry;
     count_work(entry, result);
-    const int64_t few = entry->rows < VERIFY_ROWS ? entry->rows : VERIFY_ROWS;
-    const double probe = verify_rows(ctx, few, o->plant_fault, result);
+    if (o->total > 0 && seqmix_bench_seconds() - started > o->total) {
+        snprintf(result->skipped, sizeof result->skipped, "not started within %.0f s (--total)", o->total);
+        return;
+    }
+    const int64_t few = entry->rows < PROBE_ROWS ? entry->rows : PROBE_ROWS;
+    const double probe = try_rows(ctx, few, 0, 0, result);
     if (probe < 0) return;
     const double estimate = probe * (double)entry->rows / (double)few;
     if (estimate > o->limit) {
-        snprintf(result->skipped, sizeof result->skipped, "would take about %.1f s a call (limit %.1f s, --limit)",
+        snprintf(result->skipped, sizeof result->skipped, "a call would take about %.1f s (--limit is %.1f s)",
                  estimate, o->limit);
         return;
     }
+    if (try_rows(ctx, entry->rows < VERIFY_ROWS ? entry->rows : VERIFY_ROWS, 1, o->plant_fault, result) < 0) return;
     const size_t cycle_bytes = entry->decode ? (size_t)(r->memory[SEQMIX_BENCH_DRAM].footprint * r->workers) : 0;
     struct seqmix_bench_case c;
     char verified[sizeof result->kernel];

@@ -27,6 +27,7 @@ static const char HELP[] =
     "  --budget SECONDS     of samples for each line (default 0.5; with --quick 0.1)\n"
     "  --reps N             samples for each line, whatever they take\n"
     "  --limit SECONDS      leave out a line of which one call takes longer (default 20; with --quick 0.8)\n"
+    "  --total SECONDS      leave out what has not started by then (default: no end; with --quick 20)\n"
     "what to write\n"
     "  --json [FILE]        one JSON object; to standard output without FILE (tables then go to standard error)\n"
     "  --plot FILE.svg      throughput over rows, and the roofline\n"
@@ -146,6 +147,7 @@ static int parse_value(const char *arg, const char *value, struct seqmix_bench_o
     if (strcmp(arg, "--reps") == 0) return parse_int(arg, value, 1, 1000, &o->reps);
     if (strcmp(arg, "--budget") == 0) return parse_seconds(arg, value, &o->budget);
     if (strcmp(arg, "--limit") == 0) return parse_seconds(arg, value, &o->limit);
+    if (strcmp(arg, "--total") == 0) return parse_seconds(arg, value, &o->total);
     fprintf(stderr, "seqmix-bench: unknown option '%s'; --help lists them\n", arg);
     return -1;
 }
@@ -170,6 +172,7 @@ static void set_defaults(struct seqmix_bench_options *o)
     if (o->n_levels == 0) o->levels[o->n_levels++] = SEQMIX_LEVEL_BEST;
     if (o->budget <= 0) o->budget = quick ? 0.1 : 0.5;
     if (o->limit <= 0) o->limit = quick ? 0.8 : 20.0;
+    if (o->total <= 0) o->total = quick ? 20.0 : 0.0;
 }
 
 int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o)

@@ -75,6 +75,10 @@ void seqmix_bench_print_openblas(FILE *out, const struct seqmix_bench_openblas *
     fprintf(out, "\nf32 products beside OpenBLAS: core type '%s', %d thread%s; speed: ours to theirs\n", blas->core,
             blas->threads, blas->threads == 1 ? "" : "s");
     if (blas->fallback) fprintf(out, "WARNING: %s\n", blas->note);
+    if (blas->n == 0) {
+        fprintf(out, "no f32 line of linear to set beside it\n");
+        return;
+    }
     fprintf(out, "%-39s %5s %-7s %12s %12s %12s %12s %8s\n", "shape", "rows", "form", "linear ms", "sgemm ms",
             "linear GF/s", "sgemm GF/s", "speed");
     for (int i = 0; i < blas->n; i++) {

@@ -29,6 +29,7 @@ seqmix_status seqmix_check_batch(struct seqmix_context *ctx, const seqmix_batch 
                                  unsigned how);
 
 /* The same on a host mirror without a context (seqmix_batch_check): `batch` as the caller gave it. */
-seqmix_status seqmix_batch_check_host(const seqmix_batch *batch, int64_t rows, int64_t slots, char *why, size_t why_len);
+seqmix_status seqmix_batch_check_host(const seqmix_batch *batch, int64_t rows, int64_t slots, char *why,
+                                      size_t why_len);
 
 #endif

@@ -3,8 +3,8 @@
 #include "cpuid.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
-#include <stdbool.h>
+#    include <cpuid.h>
+#    include <stdbool.h>
 
 /* Registers that the operating system saves (XCR0); only to be read where OSXSAVE is set. */
 static uint32_t enabled_state(void)

@@ -86,6 +86,8 @@ bool seqmix_pretokenizer_add_split(seqmix_pretokenizer *p, const char *pattern, 
         return seqmix_fail(why, "pre_tokenizer: pattern '%.80s' at byte %zu: %s", pattern, (size_t)at,
                            (const char *)message);
     }
+    /* Where it cannot be compiled to machine code it is interpreted. */
+    (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
     return add_step(p, (step){compiled, behaviour, invert}, why);
 }
 
@@ -154,6 +156,8 @@ static bool cut_piece(seqmix_pretokenizer *p, const step *s, const unsigned char
     while (from <= n) {
         /* Match starts always at a character; the text was checked as a whole. */
         int rc = pcre2_match(s->code, subject, n, from, PCRE2_NO_UTF_CHECK, p->match, p->limits);
+        if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+            rc = pcre2_match(s->code, subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, p->match, p->limits);
         if (rc == PCRE2_ERROR_NOMATCH) break;
         if (rc < 0) {
             unsigned char message[128] = "";

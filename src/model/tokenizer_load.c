@@ -369,8 +369,8 @@ static bool template_token(loader *l, const cJSON *special, const cJSON *tokens,
     if (!cJSON_IsArray(ids)) return seqmix_fail(l->why, "post_processor: token '%.64s' has no ids", name);
     for (const cJSON *node = ids->child; node != NULL; node = node->next) {
         int64_t id;
-        if (!seqmix_json_whole(node, 0, l->t->n_tokens - 1, &id))
-            return seqmix_fail(l->why, "post_processor: an id of '%.64s' is not in [0, %d)", name, l->t->n_tokens);
+        if (!seqmix_json_whole(node, 0, l->t->n_tokens - 1, &id) || !l->t->tokens[id].present)
+            return seqmix_fail(l->why, "post_processor: an id of '%.64s' is no token", name);
         if (!seqmix_ids_add(to, (int32_t)id)) return no_memory(l);
     }
     return true;

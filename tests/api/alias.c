@@ -282,7 +282,7 @@ START_TEST(random_matrices)
     static _Alignas(64) unsigned char space[SPACE];
     int overlaps = 0;
     draw_state = 1u + (uint32_t)_i;
-    for (int round = 0; round < 2000; round++) {
+    for (int round = 0; round < 1000; round++) {
         call_init(&call, find_op(SEQMIX_OP_UNIT_LOWER_INVERSE));
         seqmix_tensor *a = &call.args.inverse.a, *inv = &call.args.inverse.inv;
         a->rank = 2 + (int32_t)draw(3);
@@ -297,8 +297,8 @@ START_TEST(random_matrices)
         inv->data = space + 4 * draw(48);
         overlaps += judge(a, inv, space);
     }
-    ck_assert_int_gt(overlaps, 200); /* both verdicts are common */
-    ck_assert_int_lt(overlaps, 1800);
+    ck_assert_int_gt(overlaps, 100); /* both verdicts are common */
+    ck_assert_int_lt(overlaps, 900);
 }
 END_TEST
 
@@ -307,7 +307,7 @@ START_TEST(random_tables)
     static _Alignas(64) unsigned char space[SPACE];
     int overlaps = 0;
     draw_state = 77u + (uint32_t)_i;
-    for (int round = 0; round < 2000; round++) {
+    for (int round = 0; round < 1000; round++) {
         const seqmix_dtype dtypes[3] = {SEQMIX_F32, SEQMIX_BF16, SEQMIX_F16};
         call_init(&call, find_op(SEQMIX_OP_EMBED_ROWS));
         seqmix_tensor *table = &call.args.embed.table, *y = &call.args.embed.y;
@@ -324,8 +324,8 @@ START_TEST(random_tables)
         y->data = space + 4 * draw(40);
         overlaps += judge(table, y, space);
     }
-    ck_assert_int_gt(overlaps, 200);
-    ck_assert_int_lt(overlaps, 1800);
+    ck_assert_int_gt(overlaps, 100);
+    ck_assert_int_lt(overlaps, 900);
 }
 END_TEST
 

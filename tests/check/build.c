@@ -62,7 +62,8 @@ static int64_t set_strides(seqmix_tensor *t, const struct field *field, struct d
         t->stride[order[i]] = span + (i > 0 || (free_last && check_chance(&draw->rng, 0.3)) ? gap(draw) : 0);
         span += (size - 1) * t->stride[order[i]];
     }
-    if ((field->flags & FIELD_BROADCAST) != 0 && (draw->layout & LAYOUT_BROADCAST) != 0 && check_chance(&draw->rng, 0.5))
+    if ((field->flags & FIELD_BROADCAST) != 0 && (draw->layout & LAYOUT_BROADCAST) != 0 &&
+        check_chance(&draw->rng, 0.5))
         t->stride[free_last ? t->rank - 1 : 0] = 0;
     return span;
 }
@@ -111,8 +112,7 @@ static void place_packed(struct call *call, struct draw *draw)
     }
     if (columns == 0) return;
     const int slab = call->n_slabs;
-    check_new_slab(call, 2 * CHECK_GUARD +
-                             (size_t)(columns * (check_rows(call) + 1)) * seqmix_dtype_size(call->x));
+    check_new_slab(call, 2 * CHECK_GUARD + (size_t)(columns * (check_rows(call) + 1)) * seqmix_dtype_size(call->x));
     for (int f = 0; f < call->op->family->n_fields; f++) {
         if (!packs(call, draw, f)) continue;
         check_field(call, f)->stride[0] = columns;

@@ -47,7 +47,7 @@ const char *check_class_name(enum check_class name)
 
 /* Properties about sequences that every family with a batch has, so that no family need list them. */
 static const struct class_use sequence_properties[] = {
-    {CLASS_SPLIT, BOUND_ORDINARY, {2, 8, 40}, FORM_ROWS},      {CLASS_COMPANY, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},
+    {CLASS_SPLIT, BOUND_ORDINARY, {2, 8, 40}, FORM_ROWS},       {CLASS_COMPANY, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},
     {CLASS_RENUMBER, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},    {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, FORM_BOTH},
     {CLASS_CHECKPOINTS, BOUND_ORDINARY, {2, 8, 40}, FORM_BOTH},
 };
@@ -123,7 +123,9 @@ static void draw_all(struct draw *draw, const struct check_op *op, seqmix_dtype 
     draw->absent = (unsigned)(check_bits(rng) & check_bits(rng));
     draw_rows(draw, op->step);
     switch (draw->name) {
-    case CLASS_LAYOUT: draw->layout = (unsigned)(v % 32); break;
+    case CLASS_LAYOUT:
+        draw->layout = (unsigned)(v % 32);
+        break;
     case CLASS_OPTIONAL:
         draw->pool = v % 2 == 0;
         draw->absent = (unsigned)(v / 2);
@@ -137,17 +139,26 @@ static void draw_all(struct draw *draw, const struct check_op *op, seqmix_dtype 
         draw->batch_kind = (int)(v % BATCH_KINDS);
         draw->pool = true;
         break;
-    case CLASS_NEIGHBOURS: draw->batch_kind = 3 + (int)(v % 6); break;
+    case CLASS_NEIGHBOURS:
+        draw->batch_kind = 3 + (int)(v % 6);
+        break;
     case CLASS_OVERFLOW:
         draw->pool = true;
         draw->pool_dtype = SEQMIX_F16;
         break;
-    case CLASS_SPLIT: draw->batch_kind = 2; break;
+    case CLASS_SPLIT:
+        draw->batch_kind = 2;
+        break;
     case CLASS_CHECKPOINTS:
-    case CLASS_STEPS: draw->batch_kind = 7; break;
+    case CLASS_STEPS:
+        draw->batch_kind = 7;
+        break;
     case CLASS_COMPANY:
-    case CLASS_RENUMBER: draw->batch_kind = 8; break;
-    default: break;
+    case CLASS_RENUMBER:
+        draw->batch_kind = 8;
+        break;
+    default:
+        break;
     }
 }
 

@@ -29,10 +29,13 @@ static void build(struct call *call, struct draw *draw)
     const bool big = draw->name == CLASS_SIZES;
     int64_t rest = draw->variant;
     const int64_t R = draw->rows;
-    int64_t D = big ? CHECK_PICK(rng, 256, 384, 1024, 1134) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 129);
+    int64_t D =
+        big ? CHECK_PICK(rng, 256, 384, 1024, 1134) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 129);
     if (R * D < 48 && R > 0) D += 48 / R;
     args->activation = (int32_t)check_digit(draw, &rest, 2);
-    int64_t K = draw->name == CLASS_KINDS ? 1 + check_digit(draw, &rest, 16) : check_chance(rng, 0.5) ? 4 : 1 + check_below(rng, 16);
+    int64_t K = draw->name == CLASS_KINDS ? 1 + check_digit(draw, &rest, 16)
+                : check_chance(rng, 0.5)  ? 4
+                                          : 1 + check_below(rng, 16);
 
     CHECK_DECLARE(call, "x", x, R, D);
     CHECK_DECLARE(call, "weight", check_param_dtype(draw, 0, x), D, K);

@@ -17,18 +17,30 @@ static const struct field fields[] = {
 };
 
 static const struct class_use classes[] = {
-    {CLASS_GAUSS, BOUND_ORDINARY, {8, 80, 400}, FORM_BOTH},     {CLASS_ROWS, BOUND_ORDINARY, {6, 40, 131}, FORM_BOTH},
-    {CLASS_SIZES, BOUND_ORDINARY, {1, 3, 12}, FORM_BOTH},       {CLASS_OPTIONAL, BOUND_ORDINARY, {4, 4, 4}, FORM_BOTH},
-    {CLASS_KINDS, BOUND_ORDINARY, {12, 120, 240}, FORM_BOTH},   {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_BOTH},
-    {CLASS_PARAMS, BOUND_ORDINARY, {3, 8, 8}, FORM_BOTH},       {CLASS_POOL, BOUND_ORDINARY, {4, 18, 18}, FORM_BOTH},
-    {CLASS_BATCH, BOUND_ORDINARY, {9, 40, 180}, FORM_BOTH},     {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_BOTH},
-    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_BOTH},     {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_BOTH},
-    {CLASS_EXTREME, BOUND_ORDINARY, {2, 6, 24}, FORM_BOTH},     {CLASS_CLAMP, BOUND_ORDINARY, {3, 9, 36}, FORM_BOTH},
-    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {4, 18, 90}, FORM_BOTH}, {CLASS_OVERFLOW, BOUND_ORDINARY, {1, 4, 12}, FORM_BOTH},
-    {CLASS_NO_DECAY, BOUND_ORDINARY, {1, 3, 6}, FORM_BOTH},     {CLASS_POSITIVE_MEAN, BOUND_ORDINARY, {1, 4, 12}, FORM_ROWS},
-    {CLASS_HUGE_DECAY, BOUND_HARD, {2, 6, 12}, FORM_BOTH},      {CLASS_HARD_ROW, BOUND_HARD, {12, 80, 640}, FORM_ROWS},
-    {CLASS_LONG, BOUND_HARD, {1, 2, 4}, FORM_ROWS},             {CLASS_PARALLEL, BOUND_HARD, {2, 8, 16}, FORM_ROWS},
-    {CLASS_PARALLEL2, BOUND_HARD2, {2, 8, 16}, FORM_ROWS},      {CLASS_PARALLEL_LONG, BOUND_HARD, {1, 2, 4}, FORM_ROWS},
+    {CLASS_GAUSS, BOUND_ORDINARY, {8, 80, 400}, FORM_BOTH},
+    {CLASS_ROWS, BOUND_ORDINARY, {6, 40, 131}, FORM_BOTH},
+    {CLASS_SIZES, BOUND_ORDINARY, {1, 3, 12}, FORM_BOTH},
+    {CLASS_OPTIONAL, BOUND_ORDINARY, {4, 4, 4}, FORM_BOTH},
+    {CLASS_KINDS, BOUND_ORDINARY, {12, 120, 240}, FORM_BOTH},
+    {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_BOTH},
+    {CLASS_PARAMS, BOUND_ORDINARY, {3, 8, 8}, FORM_BOTH},
+    {CLASS_POOL, BOUND_ORDINARY, {4, 18, 18}, FORM_BOTH},
+    {CLASS_BATCH, BOUND_ORDINARY, {9, 40, 180}, FORM_BOTH},
+    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_BOTH},
+    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_BOTH},
+    {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_BOTH},
+    {CLASS_EXTREME, BOUND_ORDINARY, {2, 6, 24}, FORM_BOTH},
+    {CLASS_CLAMP, BOUND_ORDINARY, {3, 9, 36}, FORM_BOTH},
+    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {4, 18, 90}, FORM_BOTH},
+    {CLASS_OVERFLOW, BOUND_ORDINARY, {1, 4, 12}, FORM_BOTH},
+    {CLASS_NO_DECAY, BOUND_ORDINARY, {1, 3, 6}, FORM_BOTH},
+    {CLASS_POSITIVE_MEAN, BOUND_ORDINARY, {1, 4, 12}, FORM_ROWS},
+    {CLASS_HUGE_DECAY, BOUND_HARD, {2, 6, 12}, FORM_BOTH},
+    {CLASS_HARD_ROW, BOUND_HARD, {12, 80, 640}, FORM_ROWS},
+    {CLASS_LONG, BOUND_HARD, {1, 2, 4}, FORM_ROWS},
+    {CLASS_PARALLEL, BOUND_HARD, {2, 8, 16}, FORM_ROWS},
+    {CLASS_PARALLEL2, BOUND_HARD2, {2, 8, 16}, FORM_ROWS},
+    {CLASS_PARALLEL_LONG, BOUND_HARD, {1, 2, 4}, FORM_ROWS},
     {CLASS_PARALLEL2_LONG, BOUND_HARD2_LONG, {1, 2, 4}, FORM_ROWS},
 };
 
@@ -67,7 +79,9 @@ static void draw_options(struct draw *draw, seqmix_deltanet_args *args, struct d
         args->beta_kind = SEQMIX_BETA_SIGMOID;
         break;
     case CLASS_HUGE_DECAY:
-    case CLASS_LONG: args->gate_kind = SEQMIX_GATE_LOG; break;
+    case CLASS_LONG:
+        args->gate_kind = SEQMIX_GATE_LOG;
+        break;
     case CLASS_HARD_ROW:
         args->gate_kind = draw->variant % 5 == 4 ? SEQMIX_GATE_ALPHA : SEQMIX_GATE_LOG;
         shape->per_channel = draw->variant / 5 % 2 != 0;
@@ -78,8 +92,11 @@ static void draw_options(struct draw *draw, seqmix_deltanet_args *args, struct d
     case CLASS_PARALLEL:
     case CLASS_PARALLEL_LONG:
     case CLASS_PARALLEL2:
-    case CLASS_PARALLEL2_LONG: args->gate_kind = SEQMIX_GATE_NONE; break;
-    default: break;
+    case CLASS_PARALLEL2_LONG:
+        args->gate_kind = SEQMIX_GATE_NONE;
+        break;
+    default:
+        break;
     }
     if (draw->name >= CLASS_PARALLEL && draw->name <= CLASS_PARALLEL2_LONG) {
         args->beta_kind = SEQMIX_BETA_VALUE;
@@ -142,14 +159,20 @@ static void fill_directions(struct call *call, struct draw *draw, const char *na
 
 static void fill_gate(struct call *call, struct draw *draw, const seqmix_deltanet_args *args)
 {
-    static const double hard[5] = {-100, -2661, -1e6, -INFINITY, 0};
+    static const double hard[5] = {-100, -2661, -1e6, -(double)INFINITY, 0};
     const int64_t v = draw->variant;
     check_fill_uniform(call, draw, "A", -1, -0.1);
     check_fill_gauss(call, draw, "dt_bias", 0, 0.5);
     switch (args->gate_kind) {
-    case SEQMIX_GATE_LOG: check_fill_uniform(call, draw, "gate", -0.4, 0); break;
-    case SEQMIX_GATE_ALPHA: check_fill_uniform(call, draw, "gate", 0.7, 1); break;
-    default: check_fill_gauss(call, draw, "gate", -1, 1); break;
+    case SEQMIX_GATE_LOG:
+        check_fill_uniform(call, draw, "gate", -0.4, 0);
+        break;
+    case SEQMIX_GATE_ALPHA:
+        check_fill_uniform(call, draw, "gate", 0.7, 1);
+        break;
+    default:
+        check_fill_gauss(call, draw, "gate", -1, 1);
+        break;
     }
     switch (draw->name) {
     case CLASS_EXTREME:
@@ -162,10 +185,17 @@ static void fill_gate(struct call *call, struct draw *draw, const seqmix_deltane
         else
             check_fill_uniform(call, draw, "gate", -0.5, args->gate_kind == SEQMIX_GATE_ALPHA ? 1.5 : 0.5);
         break;
-    case CLASS_HUGE_DECAY: check_fill_uniform(call, draw, "gate", v % 2 == 0 ? -3e6 : -300, -150); break;
-    case CLASS_LONG: check_fill_uniform(call, draw, "gate", -2e-4, 0); break;
-    case CLASS_HARD_ROW: check_set_row(call, "gate", v / 10, hard[v % 5]); break;
-    default: break;
+    case CLASS_HUGE_DECAY:
+        check_fill_uniform(call, draw, "gate", v % 2 == 0 ? -3e6 : -300, -150);
+        break;
+    case CLASS_LONG:
+        check_fill_uniform(call, draw, "gate", -2e-4, 0);
+        break;
+    case CLASS_HARD_ROW:
+        check_set_row(call, "gate", v / 10, hard[v % 5]);
+        break;
+    default:
+        break;
     }
 }
 
@@ -175,7 +205,8 @@ static void fill(struct call *call, struct draw *draw, const seqmix_deltanet_arg
     const bool parallel = draw->name >= CLASS_PARALLEL && draw->name <= CLASS_PARALLEL2_LONG;
     const bool twice = draw->name == CLASS_PARALLEL2 || draw->name == CLASS_PARALLEL2_LONG;
     fill_directions(call, draw, "q", 0, -1);
-    fill_directions(call, draw, "k", draw->name == CLASS_POSITIVE_MEAN ? 0.5 : 0, parallel ? noise[draw->variant % 4] : -1);
+    fill_directions(call, draw, "k", draw->name == CLASS_POSITIVE_MEAN ? 0.5 : 0,
+                    parallel ? noise[draw->variant % 4] : -1);
     if (args->qk_l2norm != 0 && !parallel && call->x != SEQMIX_F16) check_fill_gauss(call, draw, "q", 0, 3);
     check_fill_gauss(call, draw, "v", 0, 1);
     check_fill_pool(call, draw, 1);

@@ -10,11 +10,16 @@ static const struct field fields[] = {
 };
 
 static const struct class_use classes[] = {
-    {CLASS_GAUSS, BOUND_ORDINARY, {8, 60, 200}, FORM_ROWS},    {CLASS_SIZES, BOUND_ORDINARY, {2, 19, 19}, FORM_ROWS},
-    {CLASS_LAYOUT, BOUND_ORDINARY, {4, 32, 32}, FORM_ROWS},    {CLASS_IN_PLACE, BOUND_ORDINARY, {3, 12, 40}, FORM_ROWS},
-    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},        {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_ROWS},
-    {CLASS_DENORMAL, BOUND_ORDINARY, {1, 4, 8}, FORM_ROWS},    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {3, 12, 40}, FORM_ROWS},
-    {CLASS_PARALLEL, BOUND_HARD, {3, 16, 40}, FORM_ROWS},      {CLASS_PARALLEL2, BOUND_HARD2, {3, 16, 40}, FORM_ROWS},
+    {CLASS_GAUSS, BOUND_ORDINARY, {8, 60, 200}, FORM_ROWS},
+    {CLASS_SIZES, BOUND_ORDINARY, {2, 19, 19}, FORM_ROWS},
+    {CLASS_LAYOUT, BOUND_ORDINARY, {4, 32, 32}, FORM_ROWS},
+    {CLASS_IN_PLACE, BOUND_ORDINARY, {3, 12, 40}, FORM_ROWS},
+    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},
+    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_ROWS},
+    {CLASS_DENORMAL, BOUND_ORDINARY, {1, 4, 8}, FORM_ROWS},
+    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {3, 12, 40}, FORM_ROWS},
+    {CLASS_PARALLEL, BOUND_HARD, {3, 16, 40}, FORM_ROWS},
+    {CLASS_PARALLEL2, BOUND_HARD2, {3, 16, 40}, FORM_ROWS},
     {CLASS_RESIDUAL, BOUND_ORDINARY, {4, 20, 100}, FORM_ROWS},
 };
 
@@ -29,16 +34,25 @@ static void build(struct call *call, struct draw *draw)
 {
     static const int64_t sizes[19] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 151};
     struct rng *rng = &draw->rng;
-    const bool parallel = draw->name == CLASS_PARALLEL || draw->name == CLASS_PARALLEL2, pair = draw->name >= CLASS_FIRST_PROPERTY;
+    const bool parallel = draw->name == CLASS_PARALLEL || draw->name == CLASS_PARALLEL2,
+               pair = draw->name >= CLASS_FIRST_PROPERTY;
     const int64_t n = draw->name == CLASS_SIZES ? sizes[draw->variant] : parallel ? 64 : sizes[check_below(rng, 15)];
     const int64_t outer = 1 + check_below(rng, 4), stack = 1 + check_below(rng, 3);
     const int64_t matrices = n < 8 ? outer + 48 / (n * n) : outer;
     const int64_t shape[6] = {matrices, stack, 1, n, n, 0};
     switch (pair || draw->name == CLASS_NEIGHBOURS ? 1 + check_below(rng, 3) : n < 8 ? 1 : check_below(rng, 4)) {
-    case 0: CHECK_DECLARE(call, "a", call->x, n, n); break;
-    case 1: CHECK_DECLARE(call, "a", call->x, matrices, n, n); break;
-    case 2: CHECK_DECLARE(call, "a", call->x, matrices, stack, n, n); break;
-    default: check_declare(call, "a", call->x, 5, shape); break;
+    case 0:
+        CHECK_DECLARE(call, "a", call->x, n, n);
+        break;
+    case 1:
+        CHECK_DECLARE(call, "a", call->x, matrices, n, n);
+        break;
+    case 2:
+        CHECK_DECLARE(call, "a", call->x, matrices, stack, n, n);
+        break;
+    default:
+        check_declare(call, "a", call->x, 5, shape);
+        break;
     }
     seqmix_tensor *a = check_named(call, "a");
     check_declare(call, "inv", call->x, a->rank, a->shape);

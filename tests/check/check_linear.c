@@ -11,11 +11,11 @@ static const struct field linear_fields[] = {
 };
 
 static const struct class_use linear_classes[] = {
-    {CLASS_GAUSS, BOUND_ORDINARY, {8, 80, 400}, FORM_ROWS},    {CLASS_ROWS, BOUND_ORDINARY, {4, 40, 131}, FORM_ROWS},
-    {CLASS_SIZES, BOUND_ORDINARY, {2, 8, 32}, FORM_ROWS},      {CLASS_OPTIONAL, BOUND_ORDINARY, {4, 4, 4}, FORM_ROWS},
-    {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_ROWS},    {CLASS_PARAMS, BOUND_ORDINARY, {4, 12, 12}, FORM_ROWS},
-    {CLASS_IN_PLACE, BOUND_ORDINARY, {2, 8, 40}, FORM_ROWS},   {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},
-    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_ROWS},    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {2, 12, 40}, FORM_ROWS},
+    {CLASS_GAUSS, BOUND_ORDINARY, {8, 80, 400}, FORM_ROWS},  {CLASS_ROWS, BOUND_ORDINARY, {4, 40, 131}, FORM_ROWS},
+    {CLASS_SIZES, BOUND_ORDINARY, {2, 8, 32}, FORM_ROWS},    {CLASS_OPTIONAL, BOUND_ORDINARY, {4, 4, 4}, FORM_ROWS},
+    {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_ROWS},  {CLASS_PARAMS, BOUND_ORDINARY, {4, 12, 12}, FORM_ROWS},
+    {CLASS_IN_PLACE, BOUND_ORDINARY, {2, 8, 40}, FORM_ROWS}, {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},
+    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_ROWS},  {CLASS_NEIGHBOURS, BOUND_ORDINARY, {2, 12, 40}, FORM_ROWS},
 };
 
 static void build_linear(struct call *call, struct draw *draw)
@@ -23,9 +23,11 @@ static void build_linear(struct call *call, struct draw *draw)
     struct rng *rng = &draw->rng;
     const seqmix_dtype x = call->x;
     const bool big = draw->name == CLASS_SIZES, narrow = check_chance(rng, 0.5);
-    const seqmix_dtype weight = draw->name == CLASS_PARAMS ? (seqmix_dtype)(1 + draw->variant / 4) : (seqmix_dtype)CHECK_PICK(rng, 1, 2, 3);
+    const seqmix_dtype weight =
+        draw->name == CLASS_PARAMS ? (seqmix_dtype)(1 + draw->variant / 4) : (seqmix_dtype)CHECK_PICK(rng, 1, 2, 3);
     const seqmix_dtype y = draw->name == CLASS_PARAMS ? check_param_dtype(draw, 1, x) : narrow ? x : SEQMIX_F32;
-    const int64_t R = draw->rows, I = big ? CHECK_PICK(rng, 768, 1134, 2048) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 151);
+    const int64_t R = draw->rows, I = big ? CHECK_PICK(rng, 768, 1134, 2048)
+                                          : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 151);
     int64_t O = big ? CHECK_PICK(rng, 80, 129) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 65);
     if (R * O < 48 && R > 0) O += 48 / R;
     CHECK_DECLARE(call, "x", x, R, I);
@@ -59,9 +61,9 @@ static const struct field embed_fields[] = {
 };
 
 static const struct class_use embed_classes[] = {
-    {CLASS_GAUSS, BOUND_ORDINARY, {6, 40, 200}, FORM_ROWS}, {CLASS_ROWS, BOUND_ORDINARY, {4, 40, 131}, FORM_ROWS},
-    {CLASS_LAYOUT, BOUND_ORDINARY, {4, 32, 32}, FORM_ROWS}, {CLASS_PARAMS, BOUND_ORDINARY, {3, 12, 12}, FORM_ROWS},
-    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},     {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_ROWS},
+    {CLASS_GAUSS, BOUND_ORDINARY, {6, 40, 200}, FORM_ROWS},  {CLASS_ROWS, BOUND_ORDINARY, {4, 40, 131}, FORM_ROWS},
+    {CLASS_LAYOUT, BOUND_ORDINARY, {4, 32, 32}, FORM_ROWS},  {CLASS_PARAMS, BOUND_ORDINARY, {3, 12, 12}, FORM_ROWS},
+    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},      {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_ROWS},
     {CLASS_OVERFLOW, BOUND_ORDINARY, {1, 4, 12}, FORM_ROWS},
 };
 

@@ -16,25 +16,41 @@ static const struct field fields[] = {
 };
 
 static const struct class_use classes[] = {
-    {CLASS_GAUSS, BOUND_ORDINARY, {6, 60, 400}, FORM_BOTH},     {CLASS_ROWS, BOUND_ORDINARY, {6, 40, 131}, FORM_BOTH},
-    {CLASS_SIZES, BOUND_ORDINARY, {1, 4, 12}, FORM_BOTH},       {CLASS_OPTIONAL, BOUND_ORDINARY, {6, 16, 16}, FORM_BOTH},
-    {CLASS_KINDS, BOUND_ORDINARY, {6, 48, 48}, FORM_BOTH},      {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_BOTH},
-    {CLASS_PARAMS, BOUND_ORDINARY, {3, 8, 8}, FORM_BOTH},       {CLASS_POOL, BOUND_ORDINARY, {4, 18, 18}, FORM_BOTH},
-    {CLASS_BATCH, BOUND_ORDINARY, {9, 40, 180}, FORM_BOTH},     {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_BOTH},
-    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_BOTH},     {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_BOTH},
-    {CLASS_EXTREME, BOUND_ORDINARY, {2, 6, 24}, FORM_BOTH},     {CLASS_CLAMP, BOUND_ORDINARY, {5, 10, 40}, FORM_BOTH},
-    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {4, 18, 90}, FORM_BOTH}, {CLASS_OVERFLOW, BOUND_ORDINARY, {1, 4, 12}, FORM_BOTH},
-    {CLASS_NO_DECAY, BOUND_ORDINARY, {1, 3, 6}, FORM_BOTH},     {CLASS_HUGE_DECAY, BOUND_HARD, {2, 6, 12}, FORM_BOTH},
-    {CLASS_HARD_ROW, BOUND_HARD, {10, 64, 256}, FORM_ROWS},     {CLASS_LONG, BOUND_HARD, {1, 1, 3}, FORM_ROWS},
+    {CLASS_GAUSS, BOUND_ORDINARY, {6, 60, 400}, FORM_BOTH},
+    {CLASS_ROWS, BOUND_ORDINARY, {6, 40, 131}, FORM_BOTH},
+    {CLASS_SIZES, BOUND_ORDINARY, {1, 4, 12}, FORM_BOTH},
+    {CLASS_OPTIONAL, BOUND_ORDINARY, {6, 16, 16}, FORM_BOTH},
+    {CLASS_KINDS, BOUND_ORDINARY, {6, 48, 48}, FORM_BOTH},
+    {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_BOTH},
+    {CLASS_PARAMS, BOUND_ORDINARY, {3, 8, 8}, FORM_BOTH},
+    {CLASS_POOL, BOUND_ORDINARY, {4, 18, 18}, FORM_BOTH},
+    {CLASS_BATCH, BOUND_ORDINARY, {9, 40, 180}, FORM_BOTH},
+    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_BOTH},
+    {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_BOTH},
+    {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_BOTH},
+    {CLASS_EXTREME, BOUND_ORDINARY, {2, 6, 24}, FORM_BOTH},
+    {CLASS_CLAMP, BOUND_ORDINARY, {5, 10, 40}, FORM_BOTH},
+    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {4, 18, 90}, FORM_BOTH},
+    {CLASS_OVERFLOW, BOUND_ORDINARY, {1, 4, 12}, FORM_BOTH},
+    {CLASS_NO_DECAY, BOUND_ORDINARY, {1, 3, 6}, FORM_BOTH},
+    {CLASS_HUGE_DECAY, BOUND_HARD, {2, 6, 12}, FORM_BOTH},
+    {CLASS_HARD_ROW, BOUND_HARD, {10, 64, 256}, FORM_ROWS},
+    {CLASS_LONG, BOUND_HARD, {1, 1, 3}, FORM_ROWS},
 };
 
 static void fill_decay(struct call *call, struct draw *draw)
 {
     static const double hard[4] = {100, 2661, 1e6, 1e9};
     switch (draw->name) {
-    case CLASS_EXTREME: check_fill_extreme(call, draw, draw->variant % 2 == 0 ? "dt" : "z"); break;
-    case CLASS_NO_DECAY: check_fill(call, "A", 0); break;
-    case CLASS_HUGE_DECAY: check_fill_uniform(call, draw, "A", -1e7, -1e4); break;
+    case CLASS_EXTREME:
+        check_fill_extreme(call, draw, draw->variant % 2 == 0 ? "dt" : "z");
+        break;
+    case CLASS_NO_DECAY:
+        check_fill(call, "A", 0);
+        break;
+    case CLASS_HUGE_DECAY:
+        check_fill_uniform(call, draw, "A", -1e7, -1e4);
+        break;
     case CLASS_CLAMP:
         if (draw->variant % 5 < 2) check_fill_uniform(call, draw, draw->variant % 5 == 0 ? "A" : "dt", -1, 0.6);
         break;
@@ -52,7 +68,8 @@ static void fill_decay(struct call *call, struct draw *draw)
         check_scale_row(call, "x", row, 5e-4 / delta);
         break;
     }
-    default: break;
+    default:
+        break;
     }
 }
 

@@ -98,7 +98,7 @@ struct judge {
     const struct field *field;
     const seqmix_tensor *g, *w;
     double bound;
-    bool narrow; /* a pool narrower than X: half an ulp is an element's own allowance */
+    bool narrow;                /* a pool narrower than X: half an ulp is an element's own allowance */
     const unsigned char *slots; /* of a pool: 1 written, 2 moved by an empty sequence */
     const struct spread *spread;
     struct sums total;
@@ -139,9 +139,9 @@ static void judge_element(struct judge *j, const int64_t *index, struct sums *su
     if (!isfinite(g) || !isfinite(stored)) {
         const bool edge = fabs(fabs(w) / storage_max(j->g->dtype) - 1) < 0.05; /* overflows or not: rounding decides */
         if (isfinite(g) == isfinite(stored) || edge) return;
-        const bool spreads = !isfinite(g) && (j->field->role == ROLE_POOL
-                                                  ? may_break_slot(j->got, j->spread, index[0], index[1])
-                                                  : may_break_row(j->spread, index[0], index[1]));
+        const bool spreads =
+            !isfinite(g) && (j->field->role == ROLE_POOL ? may_break_slot(j->got, j->spread, index[0], index[1])
+                                                         : may_break_row(j->spread, index[0], index[1]));
         if (!spreads) fail_element(j, index, isfinite(g) ? "must not be finite" : "must be finite", g, w);
         return;
     }
@@ -302,8 +302,8 @@ void check_against_peer(const struct call *got, const struct call *peer, const s
         const double error = rms(mine.error2, mine.count), allowed = times * rms(theirs.error2, theirs.count);
         const double ulp = ulps * rms(mine.half_ulp2, mine.count);
         if (error > allowed + ulp)
-            check_fail(verdict, "%s: RMS error %.3g exceeds %g x %s's %.3g + %.3g", field->name, error, times, peer_name,
-                       allowed / times, ulp);
+            check_fail(verdict, "%s: RMS error %.3g exceeds %g x %s's %.3g + %.3g", field->name, error, times,
+                       peer_name, allowed / times, ulp);
     }
     free(spread.first);
 }

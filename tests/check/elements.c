@@ -38,17 +38,23 @@ void check_put(const seqmix_tensor *t, int64_t offset, double value)
 double check_round(seqmix_dtype dtype, double value)
 {
     switch (dtype) {
-    case SEQMIX_BF16: return (double)seqmix_bf16_to_f32(seqmix_f32_to_bf16((float)value));
-    case SEQMIX_F16: return (double)seqmix_f16_to_f32(seqmix_f32_to_f16((float)value));
-    case SEQMIX_F32: return (double)(float)value;
-    default: return value;
+    case SEQMIX_BF16:
+        return (double)seqmix_bf16_to_f32(seqmix_f32_to_bf16((float)value));
+    case SEQMIX_F16:
+        return (double)seqmix_f16_to_f32(seqmix_f32_to_f16((float)value));
+    case SEQMIX_F32:
+        return (double)(float)value;
+    default:
+        return value;
     }
 }
 
 double check_half_ulp(seqmix_dtype dtype, double value)
 {
     const int digits = dtype == SEQMIX_BF16 ? 8 : dtype == SEQMIX_F16 ? 11 : 24;
-    const int lowest = dtype == SEQMIX_F16 ? -24 : dtype == SEQMIX_BF16 ? -133 : -149; /* exponent of the least subnormal */
+    const int lowest = dtype == SEQMIX_F16    ? -24
+                       : dtype == SEQMIX_BF16 ? -133
+                                              : -149; /* exponent of the least subnormal */
     int exponent;
     frexp(value, &exponent);
     const int ulp = value == 0 || exponent - digits < lowest ? lowest : exponent - digits;

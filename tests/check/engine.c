@@ -28,7 +28,8 @@ void check_numbers(const struct rung *rung, struct call *call, struct verdict *v
     const struct check_op *op = call->op;
     const int64_t grain = check_grain(rung->serial, call);
     const bool chunked = op->family->chunk_offset != 0 && !op->step;
-    const bool plain = chunked && call->x == SEQMIX_F32 && is_chunk(grain) && rung->table != &seqmix_kernels__chunk_plain;
+    const bool plain =
+        chunked && call->x == SEQMIX_F32 && is_chunk(grain) && rung->table != &seqmix_kernels__chunk_plain;
     const bool ref = !chunked && rung->table != &seqmix_kernels__ref;
     struct call want, peer = {.n_slabs = 0};
     bool ready = check_run_oracle(&seqmix_kernels__ref64, call, true, &want, verdict);
@@ -60,11 +61,16 @@ static void on_signal(int number)
 static const char *signal_name(int number)
 {
     switch (number) {
-    case SIGSEGV: return "SIGSEGV";
-    case SIGBUS: return "SIGBUS";
-    case SIGFPE: return "SIGFPE";
-    case SIGILL: return "SIGILL";
-    default: return "SIGABRT";
+    case SIGSEGV:
+        return "SIGSEGV";
+    case SIGBUS:
+        return "SIGBUS";
+    case SIGFPE:
+        return "SIGFPE";
+    case SIGILL:
+        return "SIGILL";
+    default:
+        return "SIGABRT";
     }
 }
 

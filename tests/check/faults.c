@@ -124,7 +124,8 @@ static seqmix_status foreign_rows_written(struct seqmix_context *ctx, const seqm
     struct call call;
     check_as_call("deltanet_chunk_forward", args, &call);
     const int64_t n = call.batch.n_seqs;
-    const bool longer = (call.given & GIVE_ROW_BEGIN) != 0 && call.row_begin[n] - call.row_begin[n - 1] < call.batch.max_rows;
+    const bool longer =
+        (call.given & GIVE_ROW_BEGIN) != 0 && call.row_begin[n] - call.row_begin[n - 1] < call.batch.max_rows;
     if (longer && call.row_begin[n] < check_rows(&call)) call.row_begin[n]++;
     return check_run_ref(ctx, &call, workspace);
 }
@@ -210,7 +211,8 @@ static seqmix_status pool_saturates(struct seqmix_context *ctx, const seqmix_del
 {
     const seqmix_status status = REF(deltanet_step)(ctx, args, workspace);
     int64_t index[SEQMIX_MAX_RANK] = {0};
-    if (args->state.rank == 0 || args->state.dtype != SEQMIX_F16 || seqmix_tensor_count(&args->state) == 0) return status;
+    if (args->state.rank == 0 || args->state.dtype != SEQMIX_F16 || seqmix_tensor_count(&args->state) == 0)
+        return status;
     do {
         const int64_t at = check_offset(&args->state, index);
         const double value = check_get(&args->state, at);

@@ -171,8 +171,8 @@ static void ssd_chunk(const seqmix_ssd_args *a, int64_t begin, int64_t rows, int
             for (int64_t n = 0; n < N; n++) {
                 double state = exp((double)gamma[i]) * s[p * N + n];
                 for (int64_t j = 0; j <= i; j++)
-                    state += exp((double)(gamma[i] - gamma[j])) * at2(&a->dt, begin + j, h) * at3(&a->B, begin + j, g, n) *
-                             at3(&a->x, begin + j, h, p);
+                    state += exp((double)(gamma[i] - gamma[j])) * at2(&a->dt, begin + j, h) *
+                             at3(&a->B, begin + j, g, n) * at3(&a->x, begin + j, h, p);
                 y += at3(&a->C, begin + i, g, n) * state;
             }
             if (a->skip.rank > 0)
@@ -197,8 +197,7 @@ seqmix_status check_ssd_plain_sums(struct seqmix_context *ctx, const seqmix_ssd_
     struct call call;
     check_as_call("ssd_chunk_forward", a, &call);
     const bool covered = a->dt_softplus == 0 && a->dt_min == 0 && a->dt_max == 0 && !seqmix_present(&a->dt_bias) &&
-                         !seqmix_present(&a->z) && call.batch.n_checkpoints == 0 &&
-                         a->x.shape[2] * a->B.shape[2] <= 64;
+                         !seqmix_present(&a->z) && call.batch.n_checkpoints == 0 && a->x.shape[2] * a->B.shape[2] <= 64;
     if (!covered) return seqmix_kernels__ref.ssd_chunk_forward(ctx, a, workspace);
     const int n = check_spans(&call, spans);
     for (int i = 0; i < n; i++)
@@ -250,7 +249,8 @@ seqmix_status check_scan_naive_softplus(struct seqmix_context *ctx, const seqmix
     if (dt == NULL) return seqmix_kernels__ref.selective_scan_rows(ctx, args, workspace);
     for (int64_t t = 0; t < R; t++)
         for (int64_t d = 0; d < D; d++) {
-            const double bias = seqmix_present(&args->dt_bias) ? check_get(&args->dt_bias, d * args->dt_bias.stride[0]) : 0;
+            const double bias =
+                seqmix_present(&args->dt_bias) ? check_get(&args->dt_bias, d * args->dt_bias.stride[0]) : 0;
             dt[t * D + d] = logf(1 + expf((float)(at2(&args->dt, t, d) + bias)));
         }
     plain.dt_softplus = 0;

@@ -167,7 +167,8 @@ static void fill_neighbours(struct call *call, struct draw *draw)
     break_rows(call, spans[n - 1].end, rows, -1, 0);
     if (partly != broken && spans[partly].end > spans[partly].begin) {
         const int64_t length = spans[partly].end - spans[partly].begin;
-        break_rows(call, spans[partly].begin + check_below(rng, length), spans[partly].end, check_below(rng, heads), heads);
+        break_rows(call, spans[partly].begin + check_below(rng, length), spans[partly].end, check_below(rng, heads),
+                   heads);
     }
     const int pool = check_pool(call);
     bool shared = false;
@@ -189,11 +190,22 @@ void check_fill_class(struct call *call, struct draw *draw)
 {
     const double tiny = call->x == SEQMIX_F16 ? 1e-6 : 1e-39;
     switch (draw->name) {
-    case CLASS_ZERO: fill_zero(call, draw->variant % 2 == 0); break;
-    case CLASS_ONE_HOT: fill_hot(call, draw); break;
-    case CLASS_DENORMAL: scale_value(call, draw->variant % 2 == 0 ? tiny : tiny / 64, 1); break;
-    case CLASS_OVERFLOW: scale_value(call, 1e5, 6.5e4); break;
-    case CLASS_NEIGHBOURS: fill_neighbours(call, draw); break;
-    default: break;
+    case CLASS_ZERO:
+        fill_zero(call, draw->variant % 2 == 0);
+        break;
+    case CLASS_ONE_HOT:
+        fill_hot(call, draw);
+        break;
+    case CLASS_DENORMAL:
+        scale_value(call, draw->variant % 2 == 0 ? tiny : tiny / 64, 1);
+        break;
+    case CLASS_OVERFLOW:
+        scale_value(call, 1e5, 6.5e4);
+        break;
+    case CLASS_NEIGHBOURS:
+        fill_neighbours(call, draw);
+        break;
+    default:
+        break;
     }
 }

@@ -119,11 +119,11 @@ struct draw;
 
 struct family {
     const char *name;
-    size_t batch_offset; /* of args.batch; 0: rows know no sequences */
-    size_t chunk_offset; /* of args.chunk; 0: no chunk form */
-    size_t ints_offset;  /* of an int32_t * that call.ints backs, one a row; 0: none */
-    size_t rows_offset;  /* of an int32_t that repeats R; 0: none */
-    const char *value;   /* the input the outputs are linear in (nearly): what denormals and overflows scale */
+    size_t batch_offset;        /* of args.batch; 0: rows know no sequences */
+    size_t chunk_offset;        /* of args.chunk; 0: no chunk form */
+    size_t ints_offset;         /* of an int32_t * that call.ints backs, one a row; 0: none */
+    size_t rows_offset;         /* of an int32_t that repeats R; 0: none */
+    const char *value;          /* the input the outputs are linear in (nearly): what denormals and overflows scale */
     const struct field *fields; /* the last one is the output */
     int n_fields;
     const struct class_use *classes;
@@ -191,11 +191,11 @@ seqmix_tensor *check_field(struct call *call, int field);
 const seqmix_tensor *check_field_const(const struct call *call, int field);
 int check_field_index(const struct family *family, const char *name);
 seqmix_tensor *check_named(struct call *call, const char *name);
-int64_t check_rows(const struct call *call);                       /* R */
-int check_spans(const struct call *call, struct span *out);        /* sequences; their number */
-int check_pool(const struct call *call);                           /* index of a present state pool, or -1 */
-void check_rebind(struct call *call);                              /* args.batch and its arrays, after a copy */
-void check_clone(const struct call *from, struct call *to);        /* deep copy, same layout */
+int64_t check_rows(const struct call *call);                /* R */
+int check_spans(const struct call *call, struct span *out); /* sequences; their number */
+int check_pool(const struct call *call);                    /* index of a present state pool, or -1 */
+void check_rebind(struct call *call);                       /* args.batch and its arrays, after a copy */
+void check_clone(const struct call *from, struct call *to); /* deep copy, same layout */
 void check_view(struct call *whole, int64_t begin, int64_t end, struct call *view); /* rows, one sequence, no memory */
 void check_slots(struct call *view, int32_t read, int32_t write);                   /* of a view's sequence */
 void check_release(struct call *call);
@@ -261,7 +261,8 @@ void check_fill_uniform(struct call *call, struct draw *draw, const char *name, 
 void check_fill(struct call *call, const char *name, double value);
 void check_fill_one_hot(struct call *call, struct draw *draw, const char *name, double value);
 void check_fill_pool(struct call *call, struct draw *draw, double deviation); /* the slots that are read */
-void check_fill_extreme(struct call *call, struct draw *draw, const char *name); /* where activations switch or overflow */
+void check_fill_extreme(struct call *call, struct draw *draw,
+                        const char *name); /* where activations switch or overflow */
 void check_set_row(struct call *call, const char *name, int64_t row, double value);
 void check_scale_row(struct call *call, const char *name, int64_t row, double factor);
 int64_t check_digit(struct draw *draw, int64_t *rest, int64_t base); /* of the variant in CLASS_KINDS, else at random */
@@ -271,7 +272,8 @@ void check_fill_class(struct call *call, struct draw *draw);
 
 const char *check_class_name(enum check_class name);
 const struct class_use *check_use(const struct check_op *op, enum check_class name); /* NULL: not for this op */
-int64_t check_variant(const struct class_use *use, enum check_level level, int64_t i); /* i-th of the level's selection */
+int64_t check_variant(const struct class_use *use, enum check_level level,
+                      int64_t i); /* i-th of the level's selection */
 void check_build(struct call *call, const struct check_op *op, seqmix_dtype x, const struct class_use *use,
                  int64_t variant, uint64_t seed);
 

@@ -74,8 +74,11 @@ int main(int argc, char **argv)
     }
     check_ops_init();
     switch (mode) {
-    case MODE_COVERAGE: return check_coverage(&options);
-    case MODE_SELFTEST: return check_selftest(&options);
-    default: return check_walk(&options);
+    case MODE_COVERAGE:
+        return check_coverage(&options);
+    case MODE_SELFTEST:
+        return check_selftest(&options);
+    default:
+        return check_walk(&options);
     }
 }

@@ -35,8 +35,8 @@ static const struct family *const families[] = {&check_conv,    &check_scan, &ch
 
 struct check_op check_ops[] = {
 #define SEQMIX_OP(ID, op, family, is_step)                                                                             \
-    {SEQMIX_OP_##ID, #op,           #family,   NULL,     (is_step) != 0, sizeof(seqmix_##family##_args),               \
-     call_##op,      workspace_##op, plan_##op, run_##op, same_##op},
+    {SEQMIX_OP_##ID, #op,       #family,  NULL,     (is_step) != 0, sizeof(seqmix_##family##_args), call_##op,         \
+     workspace_##op, plan_##op, run_##op, same_##op},
 #include "ops.def"
 };
 

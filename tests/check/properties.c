@@ -9,8 +9,8 @@
 #include "harness.h"
 
 /* Runs a view of `whole` over rows [begin, end), reading and writing the given slots. */
-static bool run_part(const struct rung *rung, struct call *whole, int64_t begin, int64_t end, int32_t read, int32_t write,
-                     struct verdict *verdict)
+static bool run_part(const struct rung *rung, struct call *whole, int64_t begin, int64_t end, int32_t read,
+                     int32_t write, struct verdict *verdict)
 {
     struct call view;
     check_view(whole, begin, end, &view);
@@ -163,7 +163,8 @@ static void grid_checkpoint(const struct rung *rung, const struct call *call, co
     const int pool = check_pool(call);
     check_clone(start, &ends);
     if (run_part(rung, &ends, span->begin, span->begin + call->ckpt_row[c], span->read, call->ckpt_slot[c], verdict) &&
-        !check_same_row(check_field_const(call, pool), call->ckpt_slot[c], check_field(&ends, pool), call->ckpt_slot[c]))
+        !check_same_row(check_field_const(call, pool), call->ckpt_slot[c], check_field(&ends, pool),
+                        call->ckpt_slot[c]))
         check_fail(verdict, "the checkpoint after row %d of sequence %d has not the bits of a call ending there",
                    (int)call->ckpt_row[c], (int)call->ckpt_seq[c]);
     check_release(&ends);
@@ -205,9 +206,11 @@ static bool run_steps(const struct rung *rung, const struct call *call, struct c
 {
     const int pool = check_pool(call);
     for (int64_t r = span->begin; r < span->end; r++) {
-        if (!run_part(rung, single, r, r + 1, r == span->begin ? span->read : span->write, span->write, verdict)) return false;
+        if (!run_part(rung, single, r, r + 1, r == span->begin ? span->read : span->write, span->write, verdict))
+            return false;
         for (int c = 0; c < call->batch.n_checkpoints; c++) {
-            if (call->ckpt_seq[c] != seq || call->ckpt_row[c] != r + 1 - span->begin || call->ckpt_slot[c] < 0) continue;
+            if (call->ckpt_seq[c] != seq || call->ckpt_row[c] != r + 1 - span->begin || call->ckpt_slot[c] < 0)
+                continue;
             check_copy_row(check_field(single, pool), span->write, check_field(single, pool), call->ckpt_slot[c]);
         }
     }
@@ -223,7 +226,8 @@ static void rows_are_steps(const struct rung *rung, struct call *call, struct ve
     bool ran = check_run(rung->serial, call, verdict);
     for (int i = 0; i < n && ran; i++)
         ran = run_steps(rung, call, &single, &spans[i], i, verdict);
-    if (ran && !check_memory_same(call, &single)) check_fail(verdict, "T rows and T one-row steps differ in their bits");
+    if (ran && !check_memory_same(call, &single))
+        check_fail(verdict, "T rows and T one-row steps differ in their bits");
     check_release(&single);
 }
 
@@ -304,15 +308,35 @@ void check_property(const struct rung *rung, struct call *call, enum check_class
                     struct verdict *verdict)
 {
     switch (name) {
-    case CLASS_SPLIT: whole_is_split(rung, call, rng, verdict); break;
-    case CLASS_COMPANY: alone_is_company(rung, call, rng, verdict); break;
-    case CLASS_RENUMBER: order_is_free(rung, call, rng, verdict); break;
-    case CLASS_WORKERS: workers_are_equal(rung, call, verdict); break;
-    case CLASS_CHECKPOINTS: checkpoints_are_free(rung, call, verdict); break;
-    case CLASS_STEPS: rows_are_steps(rung, call, verdict); break;
-    case CLASS_FORMS: forms_agree(rung, call, verdict); break;
-    case CLASS_CHUNKS: chunks_agree(rung, call, verdict); break;
-    case CLASS_RESIDUAL: inverse_residual(rung, call, rng, verdict); break;
-    default: check_fail(verdict, "no such property"); break;
+    case CLASS_SPLIT:
+        whole_is_split(rung, call, rng, verdict);
+        break;
+    case CLASS_COMPANY:
+        alone_is_company(rung, call, rng, verdict);
+        break;
+    case CLASS_RENUMBER:
+        order_is_free(rung, call, rng, verdict);
+        break;
+    case CLASS_WORKERS:
+        workers_are_equal(rung, call, verdict);
+        break;
+    case CLASS_CHECKPOINTS:
+        checkpoints_are_free(rung, call, verdict);
+        break;
+    case CLASS_STEPS:
+        rows_are_steps(rung, call, verdict);
+        break;
+    case CLASS_FORMS:
+        forms_agree(rung, call, verdict);
+        break;
+    case CLASS_CHUNKS:
+        chunks_agree(rung, call, verdict);
+        break;
+    case CLASS_RESIDUAL:
+        inverse_residual(rung, call, rng, verdict);
+        break;
+    default:
+        check_fail(verdict, "no such property");
+        break;
     }
 }

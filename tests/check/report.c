@@ -76,7 +76,7 @@ static FILE *failures_to(const struct report *report)
 }
 
 void check_report_case(struct report *report, const char *rung, const struct check_op *op, seqmix_dtype x,
-                 const struct class_use *use, const char *id, const struct verdict *v)
+                       const struct class_use *use, const char *id, const struct verdict *v)
 {
     struct rung_report *at = rung_of(report, rung);
     const ptrdiff_t o = op - check_ops;
@@ -125,15 +125,16 @@ static void print_errors(const struct rung_report *rung)
                 const struct cell *cell = &rung->cells[o][d][b];
                 if (cell->cases == 0) continue;
                 if (!any)
-                    printf("\n%s: errors against the recurrence in double; (a) of a tensor <= bound, (b) of a vector <= 4 "
-                           "bounds\n%-22s %-4s %-12s %6s %5s %9s %9s %8s  %s\n",
-                           rung->name, "op", "X", "data", "cases", "fail", "worst (a)", "worst (b)", "bound",
-                           "case of worst (b), tensor, row, head");
+                    printf(
+                        "\n%s: errors against the recurrence in double; (a) of a tensor <= bound, (b) of a vector <= 4 "
+                        "bounds\n%-22s %-4s %-12s %6s %5s %9s %9s %8s  %s\n",
+                        rung->name, "op", "X", "data", "cases", "fail", "worst (a)", "worst (b)", "bound",
+                        "case of worst (b), tensor, row, head");
                 any = true;
                 printf("%-22s %-4s %-12s %6d %5d %9.1e %9.1e %8.0e  %s %s %d %d\n", check_ops[o].name,
-                       seqmix_dtype_name(d + SEQMIX_F32), check_bound_name((enum check_bound)b), cell->cases, cell->failed,
-                       cell->a.value, cell->b.value, cell->bound, cell->b.id, cell->b.field, (int)cell->b.row,
-                       (int)cell->b.head);
+                       seqmix_dtype_name(d + SEQMIX_F32), check_bound_name((enum check_bound)b), cell->cases,
+                       cell->failed, cell->a.value, cell->b.value, cell->bound, cell->b.id, cell->b.field,
+                       (int)cell->b.row, (int)cell->b.head);
             }
 }
 
@@ -151,7 +152,8 @@ static void print_properties(const struct rung_report *rung)
             }
         if (cases == 0) continue;
         if (!any) {
-            printf("\n%s: properties, cases that hold (forms, chunks and residual within bounds, the others bit for bit)\n%-22s",
+            printf("\n%s: properties, cases that hold (forms, chunks and residual within bounds, the others bit for "
+                   "bit)\n%-22s",
                    rung->name, "op");
             for (int p = 0; p < N_PROPERTIES; p++)
                 printf(" %11s", check_class_name((enum check_class)(p + CLASS_FIRST_PROPERTY)));
@@ -161,8 +163,7 @@ static void print_properties(const struct rung_report *rung)
         printf("%-22s", check_ops[o].name);
         for (int p = 0; p < N_PROPERTIES; p++) {
             char text[32] = "-";
-            if (sums[p].cases > 0)
-                snprintf(text, sizeof text, "%d/%d", sums[p].cases - sums[p].failed, sums[p].cases);
+            if (sums[p].cases > 0) snprintf(text, sizeof text, "%d/%d", sums[p].cases - sums[p].failed, sums[p].cases);
             printf(" %11s", text);
         }
         putchar('\n');
@@ -194,20 +195,22 @@ static void json_op(struct report *report, const struct rung_report *rung, int o
         for (int b = 0; b < BOUND_KINDS; b++) {
             const struct cell *c = &rung->cells[o][d][b];
             if (c->cases == 0) continue;
-            printf("%s{\"kind\":\"accuracy\",\"rung\":\"%s\",\"op\":\"%s\",\"dtype\":\"%s\",\"data\":\"%s\",\"cases\":%d,"
-                   "\"failed\":%d,\"bound\":%g,\"worst_a\":%.6g,\"worst_a_case\":\"%s\",\"worst_b\":%.6g,\"worst_b_case\":"
-                   "\"%s\",\"tensor\":\"%s\",\"row\":%d,\"head\":%d}",
-                   separator(report), rung->name, op, dtype, check_bound_name((enum check_bound)b), c->cases, c->failed,
-                   c->bound, c->a.value < 1e300 ? c->a.value : 1e300, c->a.id, c->b.value < 1e300 ? c->b.value : 1e300,
-                   c->b.id, c->b.field, (int)c->b.row, (int)c->b.head);
+            printf(
+                "%s{\"kind\":\"accuracy\",\"rung\":\"%s\",\"op\":\"%s\",\"dtype\":\"%s\",\"data\":\"%s\",\"cases\":%d,"
+                "\"failed\":%d,\"bound\":%g,\"worst_a\":%.6g,\"worst_a_case\":\"%s\",\"worst_b\":%.6g,\"worst_b_case\":"
+                "\"%s\",\"tensor\":\"%s\",\"row\":%d,\"head\":%d}",
+                separator(report), rung->name, op, dtype, check_bound_name((enum check_bound)b), c->cases, c->failed,
+                c->bound, c->a.value < 1e300 ? c->a.value : 1e300, c->a.id, c->b.value < 1e300 ? c->b.value : 1e300,
+                c->b.id, c->b.field, (int)c->b.row, (int)c->b.head);
         }
         for (int p = 0; p < N_PROPERTIES; p++) {
             const struct tally *t = &rung->properties[o][d][p];
             if (t->cases > 0)
-                printf("%s{\"kind\":\"property\",\"rung\":\"%s\",\"op\":\"%s\",\"dtype\":\"%s\",\"property\":\"%s\",\"cases\":%d,"
+                printf("%s{\"kind\":\"property\",\"rung\":\"%s\",\"op\":\"%s\",\"dtype\":\"%s\",\"property\":\"%s\","
+                       "\"cases\":%d,"
                        "\"failed\":%d}",
-                       separator(report), rung->name, op, dtype, check_class_name((enum check_class)(p + CLASS_FIRST_PROPERTY)),
-                       t->cases, t->failed);
+                       separator(report), rung->name, op, dtype,
+                       check_class_name((enum check_class)(p + CLASS_FIRST_PROPERTY)), t->cases, t->failed);
         }
     }
 }
@@ -216,7 +219,8 @@ int check_report_end(struct report *report)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const double seconds = (double)(now.tv_sec - report->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - report->start.tv_nsec);
+    const double seconds =
+        (double)(now.tv_sec - report->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - report->start.tv_nsec);
     const int failed = report->failed, checks = report->checks;
     if (report->options->list) {
         free(report);
@@ -234,11 +238,11 @@ int check_report_end(struct report *report)
         print_inherited(&report->rungs[i]);
     }
     if (report->options->json)
-        printf("%s{\"kind\":\"summary\",\"checks\":%d,\"failed\":%d,\"seed\":%llu,\"seconds\":%.1f}\n]\n", separator(report),
-               checks, failed, (unsigned long long)report->options->seed, seconds);
+        printf("%s{\"kind\":\"summary\",\"checks\":%d,\"failed\":%d,\"seed\":%llu,\"seconds\":%.1f}\n]\n",
+               separator(report), checks, failed, (unsigned long long)report->options->seed, seconds);
     else
-        printf("\n%d checks, %d failed (seed %llu, %.1f s)\n", checks, failed, (unsigned long long)report->options->seed,
-               seconds);
+        printf("\n%d checks, %d failed (seed %llu, %.1f s)\n", checks, failed,
+               (unsigned long long)report->options->seed, seconds);
     free(report);
     return failed > 0 || checks == 0;
 }

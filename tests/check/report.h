@@ -20,12 +20,13 @@ struct ladder {
 
 /* The rungs called `name` (NULL or "all": every one). 0, or -1 with a sentence on stderr. */
 int check_ladder(const char *name, struct ladder *ladder);
-void check_id(char *out, size_t size, const struct check_op *op, seqmix_dtype x, enum check_class name, int64_t variant);
+void check_id(char *out, size_t size, const struct check_op *op, seqmix_dtype x, enum check_class name,
+              int64_t variant);
 
 struct report;
 struct report *check_report_new(const struct check_options *options);
 void check_report_case(struct report *report, const char *rung, const struct check_op *op, seqmix_dtype x,
-                 const struct class_use *use, const char *id, const struct verdict *verdict);
+                       const struct class_use *use, const char *id, const struct verdict *verdict);
 void check_report_inherited(struct report *report, const char *rung, const struct check_op *op);
 void check_report_trouble(struct report *report, const char *what, const char *why); /* counts as a failed check */
 int check_report_end(struct report *report);                                         /* prints all; the exit status */

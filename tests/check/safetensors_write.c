@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Header length, JSON header padded to 8 bytes with blanks, then the tensors one after another. */
+/* Header length, JSON header padded to 8 bytes with blanks, then the tensors, wide elements first so that all are aligned. */
 #include "safetensors_write.h"
 
 #include <stdio.h>
@@ -18,6 +18,12 @@ static size_t tensor_bytes(const struct seqmix_st_out *t)
     return bytes;
 }
 
+/* Pass 0 writes the elements of 8 bytes, 1 those of 4, 2 those of 2, 3 the rest. */
+static bool is_turn(const struct seqmix_st_out *t, int pass)
+{
+    return seqmix_st_dtype_size(t->dtype) == (size_t)8 >> pass;
+}
+
 static char *make_header(const struct seqmix_st_out *tensors, int n, const char *const *metadata)
 {
     cJSON *root = cJSON_CreateObject();
@@ -27,7 +33,9 @@ static char *make_header(const struct seqmix_st_out *tensors, int n, const char 
             (void)cJSON_AddStringToObject(strings, metadata[0], metadata[1]);
     }
     size_t at = 0;
-    for (int i = 0; i < n; i++) {
+    for (int k = 0; k < 4 * n; k++) {
+        const int i = k % n;
+        if (!is_turn(&tensors[i], k / n)) continue;
         cJSON *entry = cJSON_AddObjectToObject(root, tensors[i].name);
         (void)cJSON_AddStringToObject(entry, "dtype", seqmix_st_dtype_name(tensors[i].dtype));
         cJSON *shape = cJSON_AddArrayToObject(entry, "shape"), *offsets = cJSON_AddArrayToObject(entry, "data_offsets");
@@ -55,8 +63,9 @@ bool seqmix_st_write(const char *path, const struct seqmix_st_out *tensors, int 
         ok = fwrite(prefix, 1, 8, file) == 8 && fwrite(header, 1, used, file) == used;
         for (size_t i = used; i < length && ok; i++)
             ok = fputc(' ', file) != EOF;
-        for (int i = 0; i < n && ok; i++)
-            ok = fwrite(tensors[i].data, 1, tensor_bytes(&tensors[i]), file) == tensor_bytes(&tensors[i]);
+        for (int k = 0, i = 0; k < 4 * n && ok; k++, i = k % n)
+            ok = !is_turn(&tensors[i], k / n) ||
+                 fwrite(tensors[i].data, 1, tensor_bytes(&tensors[i]), file) == tensor_bytes(&tensors[i]);
         ok = fclose(file) == 0 && ok;
     }
     cJSON_free(header);

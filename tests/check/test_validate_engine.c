@@ -9,13 +9,11 @@
 
 #include "dtype.h"
 #include "safetensors.h"
-#include "safetensors_write.h"
 
 enum { R = 24, SEQS = 3, SLOTS = 5 };
 static const int32_t row_begin[SEQS + 1] = {0, 7, 8, 24}, read_slot[SEQS] = {2, 0, 4}, write_slot[SEQS] = {2, 1, 3};
 
 static const char *faults[2];
-static uint64_t random_state;
 
 static bool is(const char *fault)
 {
@@ -24,135 +22,11 @@ static bool is(const char *fault)
     return false;
 }
 
-static double uniform(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double gauss(void)
-{
-    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
-}
-
-/* ---------------------------------------------------------------- samples */
-
-static int trait(const char *traits, const char *key, int otherwise)
-{
-    const size_t length = strlen(key);
-    for (const char *at = traits; at != NULL && *at != '\0'; at = strchr(at, ' ') != NULL ? strchr(at, ' ') + 1 : NULL)
-        if (strncmp(at, key, length) == 0 && at[length] == '=') return atoi(at + length + 1);
-    return otherwise;
-}
-
-static void *add_tensor(struct sample *s, const char *name, int32_t dtype, const char *shape)
-{
-    struct sample_tensor *t = &s->tensor[s->n++];
-    *t = (struct sample_tensor){.dtype = dtype, .count = 1};
-    (void)snprintf(t->name, sizeof t->name, "%s", name);
-    for (const char *at = shape; *at != '\0';) {
-        char *end = NULL;
-        t->count *= t->shape[t->rank++] = strtol(at, &end, 10);
-        at = *end == ' ' ? end + 1 : end;
-    }
-    t->data = calloc((size_t)t->count + 1, 4);
-    return t->data;
-}
-
-static float *add(struct sample *s, const char *name, double mean, double deviation, const char *shape)
-{
-    float *data = add_tensor(s, name, SEQMIX_ST_F32, shape);
-    for (int64_t i = 0; i < s->tensor[s->n - 1].count; i++)
-        data[i] = (float)(mean + deviation * gauss());
-    return data;
-}
-
-static const char *text(const char *format, int a, int b, int c)
-{
-    static char buffer[32][64];
-    static int at;
-    at = (at + 1) % 32;
-    (void)snprintf(buffer[at], sizeof buffer[0], format, a, b, c);
-    return buffer[at];
-}
-
 static void add_batch(struct sample *s)
 {
-    memcpy(add_tensor(s, "row_begin", SEQMIX_ST_I32, "4"), row_begin, sizeof row_begin);
-    memcpy(add_tensor(s, "read_slot", SEQMIX_ST_I32, "3"), read_slot, sizeof read_slot);
-    memcpy(add_tensor(s, "write_slot", SEQMIX_ST_I32, "3"), write_slot, sizeof write_slot);
-}
-
-struct sample_tensor *sample_find(struct sample *s, const char *name)
-{
-    for (int i = 0; i < s->n; i++)
-        if (strcmp(s->tensor[i].name, name) == 0) return &s->tensor[i];
-    return NULL;
-}
-
-static const float *values(struct sample *s, const char *name)
-{
-    const struct sample_tensor *t = sample_find(s, name);
-    return t != NULL ? t->data : NULL;
-}
-
-void sample_string(struct sample *s, const char *key, const char *value)
-{
-    (void)snprintf(s->string[s->n_strings][0], sizeof s->string[0][0], "%s", key);
-    (void)snprintf(s->string[s->n_strings++][1], sizeof s->string[0][0], "%s", value);
-}
-
-static void number(struct sample *s, const char *key, double value)
-{
-    char buffer[48];
-    (void)snprintf(buffer, sizeof buffer, "%.9g", value);
-    sample_string(s, key, buffer);
-}
-
-void sample_free(struct sample *s)
-{
-    for (int i = 0; i < s->n; i++)
-        free(s->tensor[i].data);
-    s->n = s->n_strings = 0;
-}
-
-/* What a value becomes in a narrower dtype, so that an engine's inputs are what the file says. */
-static bool is_narrow(const struct sample_tensor *t)
-{
-    static const char *const wide[] = {"A", "gate", "dt", "beta", "dt_bias", "state"};
-    for (int i = 0; i < 6; i++)
-        if (strcmp(t->name, wide[i]) == 0) return false;
-    return t->dtype == SEQMIX_ST_F32;
-}
-
-bool sample_write(const struct sample *s, const char *path, int32_t dtype)
-{
-    struct seqmix_st_out out[SAMPLE_TENSORS];
-    const char *strings[2 * SAMPLE_STRINGS + 1] = {NULL};
-    void *owned[SAMPLE_TENSORS] = {NULL};
-    for (int i = 0; i < s->n; i++) {
-        const struct sample_tensor *t = &s->tensor[i];
-        out[i] = (struct seqmix_st_out){t->name, t->dtype, t->rank, {0}, t->data};
-        memcpy(out[i].shape, t->shape, sizeof t->shape);
-        if (!is_narrow(t) || dtype == SEQMIX_ST_F32) continue;
-        owned[i] = malloc((size_t)t->count * 8 + 1);
-        for (int64_t j = 0; j < t->count; j++) {
-            const float x = ((const float *)t->data)[j];
-            if (dtype == SEQMIX_ST_F64) ((double *)owned[i])[j] = (double)x;
-            if (dtype == SEQMIX_ST_BF16) ((uint16_t *)owned[i])[j] = seqmix_f32_to_bf16(x);
-            if (dtype == SEQMIX_ST_F16) ((uint16_t *)owned[i])[j] = seqmix_f32_to_f16(x);
-        }
-        out[i].dtype = dtype;
-        out[i].data = owned[i];
-    }
-    for (int i = 0; i < s->n_strings; i++) {
-        strings[2 * i] = s->string[i][0];
-        strings[2 * i + 1] = s->string[i][1];
-    }
-    const bool ok = seqmix_st_write(path, out, s->n, strings);
-    for (int i = 0; i < s->n; i++)
-        free(owned[i]);
-    return ok;
+    memcpy(sample_tensor(s, "row_begin", SEQMIX_ST_I32, "4"), row_begin, sizeof row_begin);
+    memcpy(sample_tensor(s, "read_slot", SEQMIX_ST_I32, "3"), read_slot, sizeof read_slot);
+    memcpy(sample_tensor(s, "write_slot", SEQMIX_ST_I32, "3"), write_slot, sizeof write_slot);
 }
 
 /* ---------------------------------------------------------------- formulas */
@@ -190,10 +64,10 @@ static void transpose(double *x, int matrices, int n)
 }
 
 /* Runs the op over all sequences; `size` state elements a slot, `width` output elements a row, `n` the state's last axis. */
-static void run_sequences(struct sample *s, row_fn *row, int size, int width, int n, const char *state_shape, const char *name,
-                          const char *out_shape)
+static void run_sequences(struct sample *s, row_fn *row, int size, int width, int n, const char *state_shape,
+                          const char *name, const char *out_shape)
 {
-    const float *initial = values(s, "state");
+    const float *initial = sample_values(s, "state");
     double *pool = calloc((size_t)(SLOTS * size), sizeof *pool), *state = calloc((size_t)size, sizeof *state);
     double *rows = calloc((size_t)(R * width), sizeof *rows), *before = calloc((size_t)size, sizeof *before);
     const bool joined = is("sequences-joined");
@@ -216,7 +90,8 @@ static void run_sequences(struct sample *s, row_fn *row, int size, int width, in
         if (is("final-state-early")) memcpy(state, before, (size_t)size * sizeof *state);
         if (is("final-state-transposed") || is("state-transposed")) transpose(state, size / (n * n), n);
         for (int i = 0; i < size; i++) {
-            const int j = is("conv-state-newest-first") || is("conv-final-newest-first") ? i / n * n + n - 1 - i % n : i;
+            const int j =
+                is("conv-state-newest-first") || is("conv-final-newest-first") ? i / n * n + n - 1 - i % n : i;
             pool[to * size + j] = state[i];
         }
     }
@@ -227,7 +102,7 @@ static void run_sequences(struct sample *s, row_fn *row, int size, int width, in
     if (is("conv-final-newest-first"))
         for (int i = 0; i < SLOTS * size; i++)
             if (i / size == 0 || i / size == 4) pool[i / n * n + n - 1 - i % n] = (double)initial[i];
-    float *out = add(s, name, 0, 0, out_shape), *final = add(s, "state_out", 0, 0, state_shape);
+    float *out = sample_add(s, name, 0, 0, out_shape), *final = sample_add(s, "state_out", 0, 0, state_shape);
     for (int r = 0; r < R; r++) {
         const int from = r - (is("rows-late") ? 1 : is("rows-early") ? -1 : 0);
         const bool inside = from >= 0 && from < R;
@@ -248,7 +123,7 @@ static int conv_d, conv_k, conv_silu;
 
 static void conv_row(struct sample *s, int r, double *state, double *out)
 {
-    const float *x = values(s, "x"), *w = values(s, "weight"), *bias = values(s, "bias");
+    const float *x = sample_values(s, "x"), *w = sample_values(s, "weight"), *bias = sample_values(s, "bias");
     for (int c = 0; c < conv_d; c++) {
         double window[16], sum = is("conv-bias-ignored") ? 0 : (double)bias[c];
         for (int j = 0; j < conv_k - 1; j++)
@@ -264,16 +139,16 @@ static void conv_row(struct sample *s, int r, double *state, double *out)
 
 static void make_conv(struct sample *s, const char *traits)
 {
-    conv_d = trait(traits, "square", 0) ? 3 : 5;
+    conv_d = sample_trait(traits, "square", 0) ? 3 : 5;
     conv_k = 4;
-    conv_silu = trait(traits, "silu", 1);
-    (void)add(s, "x", 0, 1, text("%d %d", R, conv_d, 0));
-    (void)add(s, "weight", 0.3, 1, text("%d %d", conv_d, conv_k, 0));
-    (void)add(s, "bias", 0, 1, text("%d", conv_d, 0, 0));
-    (void)add(s, "state", 0, 1, text("%d %d %d", SLOTS, conv_d, conv_k - 1));
+    conv_silu = sample_trait(traits, "silu", 1);
+    (void)sample_add(s, "x", 0, 1, sample_shape("%d %d", R, conv_d, 0));
+    (void)sample_add(s, "weight", 0.3, 1, sample_shape("%d %d", conv_d, conv_k, 0));
+    (void)sample_add(s, "bias", 0, 1, sample_shape("%d", conv_d, 0, 0));
+    (void)sample_add(s, "state", 0, 1, sample_shape("%d %d %d", SLOTS, conv_d, conv_k - 1));
     sample_string(s, "activation", conv_silu ? "SILU" : "NONE");
-    run_sequences(s, conv_row, conv_d * (conv_k - 1), conv_d, conv_k - 1, text("%d %d %d", SLOTS, conv_d, conv_k - 1), "y",
-                  text("%d %d", R, conv_d, 0));
+    run_sequences(s, conv_row, conv_d * (conv_k - 1), conv_d, conv_k - 1,
+                  sample_shape("%d %d %d", SLOTS, conv_d, conv_k - 1), "y", sample_shape("%d %d", R, conv_d, 0));
 }
 
 /* ---------------------------------------------------------------- scan and ssd: traits square, softplus, clamp */
@@ -287,8 +162,8 @@ static struct {
 
 static double mixer_dt(struct sample *s, int r, int h)
 {
-    const float *bias = values(s, "dt_bias");
-    double dt = (double)values(s, "dt")[r * mix.h + h];
+    const float *bias = sample_values(s, "dt_bias");
+    double dt = (double)sample_values(s, "dt")[r * mix.h + h];
     if (bias != NULL) dt += (double)bias[h] * (is("dt-bias-ignored") ? 0 : is("dt-bias-twice") ? 2 : 1);
     if (is("dt-softplus-extra") || (mix.softplus && !is("dt-softplus-missing"))) dt = softplus(dt);
     if (is("dt-softplus-twice")) dt = softplus(dt);
@@ -299,7 +174,7 @@ static double mixer_dt(struct sample *s, int r, int h)
 
 static double mixer_rate(struct sample *s, int h, int n)
 {
-    double a = (double)values(s, "A")[mix.scan ? h * mix.n + n : h];
+    double a = (double)sample_values(s, "A")[mix.scan ? h * mix.n + n : h];
     if (is("A-is-log")) a = -exp(a);
     if (is("A-positive")) a = -a;
     if (is("A-log-used")) a = log(-a);
@@ -310,8 +185,9 @@ static double mixer_rate(struct sample *s, int h, int n)
 
 static void mixer_row(struct sample *s, int r, double *state, double *out)
 {
-    const float *x = values(s, "x"), *b = values(s, is("B-C-swapped") ? "C" : "B"), *c = values(s, is("B-C-swapped") ? "B" : "C");
-    const float *skip = values(s, "skip"), *z = values(s, "z");
+    const float *x = sample_values(s, "x"), *b = sample_values(s, is("B-C-swapped") ? "C" : "B"),
+                *c = sample_values(s, is("B-C-swapped") ? "B" : "C");
+    const float *skip = sample_values(s, "skip"), *z = sample_values(s, "z");
     for (int h = 0; h < mix.h; h++) {
         const int g = is("groups-interleaved") ? h % mix.g : h / (mix.h / mix.g);
         const double dt = mixer_dt(s, r, h);
@@ -336,35 +212,37 @@ static void mixer_row(struct sample *s, int r, double *state, double *out)
 
 static void make_mixer(struct sample *s, const char *traits, bool scan)
 {
-    const bool square = trait(traits, "square", 0) != 0;
+    const bool square = sample_trait(traits, "square", 0) != 0;
     mix.scan = scan;
     mix.h = 4;
     mix.p = scan ? 1 : square ? 4 : 3;
     mix.n = square ? 4 : 5;
     mix.g = 2;
-    mix.softplus = trait(traits, "softplus", 1);
-    mix.low = trait(traits, "clamp", 0) ? 0.25 : 0;
-    mix.high = trait(traits, "clamp", 0) ? 1.0 : 0;
-    const char *rows = scan ? text("%d %d", R, mix.h, 0) : text("%d %d %d", R, mix.h, mix.p);
-    (void)add(s, "x", 0, 1, rows);
-    float *dt = add(s, "dt", mix.softplus ? -0.5 : 0.5, 0.5, text("%d %d", R, mix.h, 0));
-    float *a = add(s, "A", 0, 0, scan ? text("%d %d", mix.h, mix.n, 0) : text("%d", mix.h, 0, 0));
+    mix.softplus = sample_trait(traits, "softplus", 1);
+    mix.low = sample_trait(traits, "clamp", 0) ? 0.25 : 0;
+    mix.high = sample_trait(traits, "clamp", 0) ? 1.0 : 0;
+    const char *rows = scan ? sample_shape("%d %d", R, mix.h, 0) : sample_shape("%d %d %d", R, mix.h, mix.p);
+    (void)sample_add(s, "x", 0, 1, rows);
+    float *dt = sample_add(s, "dt", mix.softplus ? -0.5 : 0.5, 0.5, sample_shape("%d %d", R, mix.h, 0));
+    float *a =
+        sample_add(s, "A", 0, 0, scan ? sample_shape("%d %d", mix.h, mix.n, 0) : sample_shape("%d", mix.h, 0, 0));
     for (int i = 0; i < mix.h * (scan ? mix.n : 1); i++) {
-        const double rate = 0.2 + 1.2 * uniform();
+        const double rate = 0.2 + 1.2 * sample_uniform();
         a[i] = (float)(is("A-is-log") ? log(rate) : -rate);
     }
     for (int i = 0; i < R * mix.h && !mix.softplus; i++)
-        dt[i] = (float)(0.1 + 0.8 * uniform());
-    (void)add(s, "B", 0.5, 1, text("%d %d %d", R, mix.g, mix.n));
-    (void)add(s, "C", 0, 1, text("%d %d %d", R, mix.g, mix.n));
-    (void)add(s, "skip", 0, 1, text("%d", mix.h, 0, 0));
-    if (mix.softplus) (void)add(s, "dt_bias", 0.2, 0.5, text("%d", mix.h, 0, 0));
-    (void)add(s, "z", 0.5, 1, rows);
-    const char *shape = scan ? text("%d %d %d", SLOTS, mix.h, mix.n) : text("5 %d %d %d", mix.h, mix.p, mix.n);
-    (void)add(s, "state", 0, 1, shape);
-    number(s, "dt_softplus", mix.softplus);
-    if (!scan) number(s, "dt_min", mix.low);
-    if (!scan) number(s, "dt_max", mix.high);
+        dt[i] = (float)(0.1 + 0.8 * sample_uniform());
+    (void)sample_add(s, "B", 0.5, 1, sample_shape("%d %d %d", R, mix.g, mix.n));
+    (void)sample_add(s, "C", 0, 1, sample_shape("%d %d %d", R, mix.g, mix.n));
+    (void)sample_add(s, "skip", 0, 1, sample_shape("%d", mix.h, 0, 0));
+    if (mix.softplus) (void)sample_add(s, "dt_bias", 0.2, 0.5, sample_shape("%d", mix.h, 0, 0));
+    (void)sample_add(s, "z", 0.5, 1, rows);
+    const char *shape =
+        scan ? sample_shape("%d %d %d", SLOTS, mix.h, mix.n) : sample_shape("5 %d %d %d", mix.h, mix.p, mix.n);
+    (void)sample_add(s, "state", 0, 1, shape);
+    sample_number(s, "dt_softplus", mix.softplus);
+    if (!scan) sample_number(s, "dt_min", mix.low);
+    if (!scan) sample_number(s, "dt_max", mix.high);
     run_sequences(s, mixer_row, mix.h * mix.p * mix.n, mix.h * mix.p, mix.n, shape, "y", rows);
 }
 
@@ -378,7 +256,7 @@ static struct {
 /* The factor of channel d. */
 static double delta_decay(struct sample *s, int r, int h, int d)
 {
-    const float *gates = values(s, "gate"), *a = values(s, "A"), *bias = values(s, "dt_bias");
+    const float *gates = sample_values(s, "gate"), *a = sample_values(s, "A"), *bias = sample_values(s, "dt_bias");
     if (delta.gate == 0 || is("gate-ignored")) return 1;
     const int channel = delta.channels ? (r * delta.hv + h) * delta.dk + d : r * delta.hv + h;
     double g = (double)gates[channel];
@@ -402,7 +280,7 @@ static double delta_decay(struct sample *s, int r, int h, int d)
 
 static double delta_beta(struct sample *s, int r, int h)
 {
-    const double b = (double)values(s, "beta")[r * delta.hv + h];
+    const double b = (double)sample_values(s, "beta")[r * delta.hv + h];
     if (is("beta-not-squashed")) return b;
     if (is("beta-squashed")) return sigmoid(b);
     if (is("beta-squashed-twice")) return (delta.beta == 2 ? 2 : 1) * sigmoid(sigmoid(b));
@@ -427,7 +305,8 @@ static void delta_vector(const float *from, double *to, bool is_q)
 static void delta_row(struct sample *s, int r, double *state, double *out)
 {
     const bool tiled = is("heads-tiled") || (delta.tiled && !is("heads-grouped")), swapped = is("q-k-swapped");
-    const float *q = values(s, swapped ? "k" : "q"), *k = values(s, swapped ? "q" : "k"), *v = values(s, "v");
+    const float *q = sample_values(s, swapped ? "k" : "q"), *k = sample_values(s, swapped ? "q" : "k"),
+                *v = sample_values(s, "v");
     const double plain = 1 / sqrt((double)delta.dk);
     double scale = delta.scale > 0 ? delta.scale : plain;
     if (is("scale-twice")) scale *= scale;
@@ -460,7 +339,7 @@ static void delta_row(struct sample *s, int r, double *state, double *out)
     }
 }
 
-/* gate 0..4 and beta 0..2 are the kinds' numbers; also norm, tiled, channels, square, tiny (keys), scale (percent), spare (A and
+/* gate 0..4 and beta 0..2 are the kinds' numbers; also norm, tiled, channels, square, tiny (keys; 2: also below eps), scale (percent), spare (A and
  * dt_bias in the file though gate is LOG). */
 static void delta_traits(struct sample *s, const char *traits)
 {
@@ -469,53 +348,59 @@ static void delta_traits(struct sample *s, const char *traits)
     delta.hk = 2;
     delta.hv = 4;
     delta.dk = 4;
-    delta.dv = trait(traits, "square", 0) ? 4 : 5;
-    delta.gate = trait(traits, "gate", 1);
-    delta.beta = trait(traits, "beta", 1);
-    delta.norm = trait(traits, "norm", 1);
-    delta.tiled = trait(traits, "tiled", 0);
-    delta.channels = trait(traits, "channels", 0);
-    delta.spare = trait(traits, "spare", 0);
-    delta.scale = trait(traits, "scale", 0) / 100.0;
-    delta.eps = delta.norm ? (trait(traits, "tiny", 0) ? 1e-3 : 1e-6) : 0;
+    delta.dv = sample_trait(traits, "square", 0) ? 4 : 5;
+    delta.gate = sample_trait(traits, "gate", 1);
+    delta.beta = sample_trait(traits, "beta", 1);
+    delta.norm = sample_trait(traits, "norm", 1);
+    delta.tiled = sample_trait(traits, "tiled", 0);
+    delta.channels = sample_trait(traits, "channels", 0);
+    delta.spare = sample_trait(traits, "spare", 0);
+    delta.scale = sample_trait(traits, "scale", 0) / 100.0;
+    delta.eps = delta.norm ? (sample_trait(traits, "tiny", 0) == 2 ? 0.05
+                              : sample_trait(traits, "tiny", 0)    ? 1e-3
+                                                                   : 1e-6)
+                           : 0;
     sample_string(s, "gate_kind", gates[delta.gate]);
     sample_string(s, "beta_kind", betas[delta.beta]);
     sample_string(s, "head_map", delta.tiled ? "TILED" : "GROUPED");
-    number(s, "qk_l2norm", delta.norm);
-    number(s, "eps", delta.eps);
-    number(s, "scale", delta.scale);
-    number(s, "gate_lower_bound", -3);
+    sample_number(s, "qk_l2norm", delta.norm);
+    sample_number(s, "eps", delta.eps);
+    sample_number(s, "scale", delta.scale);
+    sample_number(s, "gate_lower_bound", -3);
 }
 
 static void make_delta(struct sample *s, const char *traits)
 {
     delta_traits(s, traits);
-    const double size = trait(traits, "tiny", 0) ? 0.02 : delta.norm ? 1 : 0.4;
-    (void)add(s, "q", 0, size, text("%d %d %d", R, delta.hk, delta.dk));
-    (void)add(s, "k", 0, size, text("%d %d %d", R, delta.hk, delta.dk));
-    (void)add(s, "v", 0, 1, text("%d %d %d", R, delta.hv, delta.dv));
-    const char *gate_shape = delta.channels ? text("%d %d %d", R, delta.hv, delta.dk) : text("%d %d", R, delta.hv, 0);
-    float *gate = delta.gate > 0 ? add(s, "gate", 0, 1, gate_shape) : NULL;
+    const double size = sample_trait(traits, "tiny", 0) ? 0.02 : delta.norm ? 1 : 0.4;
+    (void)sample_add(s, "q", 0, size, sample_shape("%d %d %d", R, delta.hk, delta.dk));
+    (void)sample_add(s, "k", 0, size, sample_shape("%d %d %d", R, delta.hk, delta.dk));
+    (void)sample_add(s, "v", 0, 1, sample_shape("%d %d %d", R, delta.hv, delta.dv));
+    const char *gate_shape =
+        delta.channels ? sample_shape("%d %d %d", R, delta.hv, delta.dk) : sample_shape("%d %d", R, delta.hv, 0);
+    float *gate = delta.gate > 0 ? sample_add(s, "gate", 0, 1, gate_shape) : NULL;
     const int n = R * delta.hv * (delta.channels ? delta.dk : 1);
     for (int i = 0; i < n && gate != NULL && delta.gate < 3 && !delta.spare; i++) {
         const double g = -0.05 - 0.4 * fabs((double)gate[i]);
         gate[i] = (float)(delta.gate == 2 ? exp(g) : g);
     }
-    float *beta = add(s, "beta", 0.3, 1, text("%d %d", R, delta.hv, 0));
+    float *beta = sample_add(s, "beta", 0.3, 1, sample_shape("%d %d", R, delta.hv, 0));
     for (int i = 0; i < R * delta.hv && delta.beta == 0; i++)
-        beta[i] = (float)(0.1 + 0.7 * uniform());
+        beta[i] = (float)(0.1 + 0.7 * sample_uniform());
     if (delta.gate > 2 || delta.spare) {
-        float *a = add(s, "A", 0, 0, text("%d", delta.hv, 0, 0));
+        float *a = sample_add(s, "A", 0, 0, sample_shape("%d", delta.hv, 0, 0));
         for (int i = 0; i < delta.hv; i++) {
-            const double rate = 0.15 + 0.6 * uniform();
+            const double rate = 0.15 + 0.6 * sample_uniform();
             a[i] = (float)(is("A-is-log") ? log(rate) : -rate);
         }
-        (void)add(s, "dt_bias", 0.5, 0.7, delta.channels ? text("%d %d", delta.hv, delta.dk, 0) : text("%d", delta.hv, 0, 0));
+        (void)sample_add(s, "dt_bias", 0.5, 0.7,
+                         delta.channels ? sample_shape("%d %d", delta.hv, delta.dk, 0)
+                                        : sample_shape("%d", delta.hv, 0, 0));
     }
-    const char *shape = text("5 %d %d %d", delta.hv, delta.dk, delta.dv);
-    (void)add(s, "state", 0, 1, shape);
+    const char *shape = sample_shape("5 %d %d %d", delta.hv, delta.dk, delta.dv);
+    (void)sample_add(s, "state", 0, 1, shape);
     run_sequences(s, delta_row, delta.hv * delta.dk * delta.dv, delta.hv * delta.dv, delta.dv, shape, "o",
-                  text("%d %d %d", R, delta.hv, delta.dv));
+                  sample_shape("%d %d %d", R, delta.hv, delta.dv));
 }
 
 /* ---------------------------------------------------------------- norm: traits before, plus, sigmoid, group, z, eps */
@@ -523,20 +408,23 @@ static void make_delta(struct sample *s, const char *traits)
 static void make_norm(struct sample *s, const char *traits)
 {
     enum { D = 12 };
-    const bool before = trait(traits, "before", 0) != is("norm-gate-order"), with_z = trait(traits, "z", 1) != 0;
-    const bool plus = trait(traits, "plus", 0) ? !is("norm-weight-plus-one-missing") : is("norm-weight-plus-one");
-    const bool sigmoid_gate = trait(traits, "sigmoid", 0) != is("norm-gate-act");
-    const int group = trait(traits, "group", 0) > 0 ? trait(traits, "group", 0) : D;
+    const bool before = sample_trait(traits, "before", 0) != is("norm-gate-order"),
+               with_z = sample_trait(traits, "z", 1) != 0;
+    const bool plus =
+        sample_trait(traits, "plus", 0) ? !is("norm-weight-plus-one-missing") : is("norm-weight-plus-one");
+    const bool sigmoid_gate = sample_trait(traits, "sigmoid", 0) != is("norm-gate-act");
+    const int group = sample_trait(traits, "group", 0) > 0 ? sample_trait(traits, "group", 0) : D;
     const int span = is("norm-group-ignored") ? D : group;
-    const float *x = add(s, "x", 0.2, 1, text("%d %d", R, D, 0));
-    const float *z = with_z ? add(s, "z", 0, 1, text("%d %d", R, D, 0)) : NULL, *w = add(s, "weight", 0.8, 0.5, "12");
-    float *y = add(s, "y", 0, 0, text("%d %d", R, D, 0));
+    const float *x = sample_add(s, "x", 0.2, 1, sample_shape("%d %d", R, D, 0));
+    const float *z = with_z ? sample_add(s, "z", 0, 1, sample_shape("%d %d", R, D, 0)) : NULL,
+                *w = sample_add(s, "weight", 0.8, 0.5, "12");
+    float *y = sample_add(s, "y", 0, 0, sample_shape("%d %d", R, D, 0));
     double eps = is("norm-eps-missing") ? 0 : is("norm-eps-on-sum") ? 0.05 / span : 0.05;
-    sample_string(s, "norm_before_gate", trait(traits, "before", 0) ? "1" : "0");
-    sample_string(s, "weight_plus_one", trait(traits, "plus", 0) ? "true" : "false");
-    sample_string(s, "gate_act", trait(traits, "sigmoid", 0) ? "SIGMOID" : "SEQMIX_NORM_GATE_SILU");
-    number(s, "group", trait(traits, "group", 0));
-    number(s, "eps", 0.05);
+    sample_string(s, "norm_before_gate", sample_trait(traits, "before", 0) ? "1" : "0");
+    sample_string(s, "weight_plus_one", sample_trait(traits, "plus", 0) ? "true" : "false");
+    sample_string(s, "gate_act", sample_trait(traits, "sigmoid", 0) ? "SIGMOID" : "SEQMIX_NORM_GATE_SILU");
+    sample_number(s, "group", sample_trait(traits, "group", 0));
+    sample_number(s, "eps", 0.05);
     for (int g = 0; g < R * D / span; g++) {
         double u[D], gate[D], mean = 0, square = 0;
         for (int i = 0; i < span; i++) {
@@ -562,8 +450,8 @@ static void make_norm(struct sample *s, const char *traits)
 static void make_inverse(struct sample *s)
 {
     enum { B = 3, N = 6 };
-    const float *a = add(s, "a", 0, 0.5, text("%d %d %d", B, N, N));
-    float *inv = add(s, "inv", 0, 0, text("%d %d %d", B, N, N));
+    const float *a = sample_add(s, "a", 0, 0.5, sample_shape("%d %d %d", B, N, N));
+    float *inv = sample_add(s, "inv", 0, 0, sample_shape("%d %d %d", B, N, N));
     for (int b = 0; b < B; b++)
         for (int j = 0; j < N; j++) {
             double column[N] = {0};
@@ -582,9 +470,11 @@ static void make_inverse(struct sample *s)
 static void make_linear(struct sample *s)
 {
     enum { N = 5 };
-    const float *x = add(s, "x", 0, 1, text("%d %d", R, N, 0)), *w = add(s, "weight", 0, 1, text("%d %d", N, N, 0));
-    const float *bias = add(s, "bias", 0, 1, "5"), *residual = add(s, "residual", 0, 1, text("%d %d", R, N, 0));
-    float *y = add(s, "y", 0, 0, text("%d %d", R, N, 0));
+    const float *x = sample_add(s, "x", 0, 1, sample_shape("%d %d", R, N, 0)),
+                *w = sample_add(s, "weight", 0, 1, sample_shape("%d %d", N, N, 0));
+    const float *bias = sample_add(s, "bias", 0, 1, "5"),
+                *residual = sample_add(s, "residual", 0, 1, sample_shape("%d %d", R, N, 0));
+    float *y = sample_add(s, "y", 0, 0, sample_shape("%d %d", R, N, 0));
     for (int r = 0; r < R; r++)
         for (int o = 0; o < N; o++) {
             double sum = is("linear-bias-ignored") ? 0 : (double)bias[o];
@@ -597,9 +487,9 @@ static void make_linear(struct sample *s)
 
 static void make_embed(struct sample *s)
 {
-    const float *table = add(s, "table", 0, 1, "7 3");
-    int32_t *tokens = add_tensor(s, "tokens", SEQMIX_ST_I32, "24");
-    float *y = add(s, "y", 0, 0, "24 3");
+    const float *table = sample_add(s, "table", 0, 1, "7 3");
+    int32_t *tokens = sample_tensor(s, "tokens", SEQMIX_ST_I32, "24");
+    float *y = sample_add(s, "y", 0, 0, "24 3");
     for (int r = 0; r < R; r++) {
         tokens[r] = r * 5 % 7;
         memcpy(y + r * 3, table + tokens[r] * 3, 3 * sizeof *y);
@@ -611,7 +501,7 @@ void sample_make(struct sample *s, const char *op, const char *traits, const cha
     *s = (struct sample){0};
     faults[0] = fault;
     faults[1] = second_fault;
-    random_state = 12345;
+    sample_seed(12345);
     sample_string(s, "op", op);
     if (strncmp(op, "short_conv", 10) == 0) make_conv(s, traits);
     if (strncmp(op, "selective_scan", 14) == 0) make_mixer(s, traits, true);

@@ -27,9 +27,12 @@ static void print_help(FILE *out, const char *op)
     (void)fputs(
         "usage: seqmix-check validate FILE.safetensors [--op OP] [--set KEY=VALUE]... [--bound B] [--rows N] [--json]\n"
         "\n"
-        "Judges another engine's dump of one op against the double-precision recurrence, and says what may be wrong with it.\n"
-        "FILE holds the op's inputs and the engine's outputs, in F32, BF16, F16 or F64, under the names below; strings of its\n"
-        "__metadata__ give `op` and the options. Exit status: 0 pass, 1 fail, 2 the file or the command line is not usable.\n"
+        "Judges another engine's dump of one op against the double-precision recurrence, and says what may be wrong "
+        "with it.\n"
+        "FILE holds the op's inputs and the engine's outputs, in F32, BF16, F16 or F64, under the names below; strings "
+        "of its\n"
+        "__metadata__ give `op` and the options. Exit status: 0 pass, 1 fail, 2 the file or the command line is not "
+        "usable.\n"
         "\n"
         "  --op OP          the op, if the metadata does not say it\n"
         "  --set KEY=VALUE  an option, instead of the metadata's\n"
@@ -96,7 +99,8 @@ static bool parse_argument(struct request *r, int argc, char **argv, int *i, FIL
         return false;
     }
     if ((value = option_value("--rows", argc, argv, i, &missing)) != NULL) {
-        if (parse_number(value, &number) && number < 2147483648.0 && number >= 1) return r->rows = (int64_t)number, true;
+        if (parse_number(value, &number) && number < 2147483648.0 && number >= 1)
+            return r->rows = (int64_t)number, true;
         (void)fprintf(err, "validate: --rows %.80s: must be a number of rows\n", value);
         return false;
     }
@@ -121,7 +125,9 @@ static int judge(const struct request *r, struct seqmix_val_dump *dump, FILE *ou
     struct seqmix_val_result result;
     struct seqmix_val_verdict verdict;
     dump->base.dump = dump;
-    if (!seqmix_val_check(&dump->base, why) || !seqmix_val_evaluate(&dump->base, &result, why)) return SEQMIX_VALIDATE_BAD_INPUT;
+    if (!seqmix_val_check(&dump->base, why)) return SEQMIX_VALIDATE_BAD_INPUT;
+    if (dump->late[0] != '\0') return (void)seqmix_val_refuse(why, "%s", dump->late), SEQMIX_VALIDATE_BAD_INPUT;
+    if (!seqmix_val_evaluate(&dump->base, &result, why)) return SEQMIX_VALIDATE_BAD_INPUT;
     struct seqmix_val_findings *findings = calloc(1, sizeof *findings);
     bool ok = findings != NULL && seqmix_val_judge(dump, &dump->base, &result, r->bound, &verdict);
     if (ok && verdict.error[0].name == NULL && verdict.error[1].name == NULL) {

@@ -125,7 +125,8 @@ static bool copy_batch(struct seqmix_val_case *to)
     const int64_t n = b->n_seqs;
     return copy_ints(&to->memory, &b->row_begin, n + 1) && copy_ints(&to->memory, &b->read_slot, n) &&
            copy_ints(&to->memory, &b->write_slot, n) && copy_ints(&to->memory, &b->ckpt_seq, b->n_checkpoints) &&
-           copy_ints(&to->memory, &b->ckpt_row, b->n_checkpoints) && copy_ints(&to->memory, &b->ckpt_slot, b->n_checkpoints);
+           copy_ints(&to->memory, &b->ckpt_row, b->n_checkpoints) &&
+           copy_ints(&to->memory, &b->ckpt_slot, b->n_checkpoints);
 }
 
 /* Ends every sequence at `rows` and drops the checkpoints: a cut case's states are not compared. */
@@ -134,8 +135,8 @@ static bool cut_batch(struct seqmix_val_case *c, int64_t rows)
     seqmix_batch *b = &c->batch;
     b->n_checkpoints = 0;
     b->ckpt_seq = b->ckpt_row = b->ckpt_slot = NULL;
-    int32_t *begin = seqmix_val_take(&c->memory, b->row_begin != NULL || b->n_seqs > 1 ? (int64_t)b->n_seqs + 1 : 0,
-                                     sizeof *begin);
+    int32_t *begin =
+        seqmix_val_take(&c->memory, b->row_begin != NULL || b->n_seqs > 1 ? (int64_t)b->n_seqs + 1 : 0, sizeof *begin);
     if (begin == NULL) return false;
     if (b->row_begin == NULL && b->n_seqs <= 1) return true;
     for (int32_t i = 0; i <= b->n_seqs; i++) {

@@ -18,7 +18,7 @@
 /* ---------------------------------------------------------------- tables (validate_fields.c) */
 
 enum seqmix_val_role {
-    SEQMIX_VAL_ROWS,   /* first axis R, dtype X */
+    SEQMIX_VAL_ROWS,    /* first axis R, dtype X */
     SEQMIX_VAL_SCALARS, /* first axis R; narrower than X or wider */
     SEQMIX_VAL_PARAM,
     SEQMIX_VAL_STATE,
@@ -57,11 +57,11 @@ enum seqmix_val_family_id {
 
 struct seqmix_val_family {
     const char *name;
-    const struct seqmix_val_field *fields; /* ends with a NULL name; the first is the one that tells R */
+    const struct seqmix_val_field *fields;   /* ends with a NULL name; the first is the one that tells R */
     const struct seqmix_val_option *options; /* ends with a NULL name */
-    size_t args_size, batch_offset;        /* batch_offset 0: the op has no batch */
-    const char *state_order;               /* letters of the state's last two axes, "KV"; NULL: no state */
-    const char *row_label, *head_label;    /* how a vector of the output is named; head_label NULL: one vector a row */
+    size_t args_size, batch_offset;          /* batch_offset 0: the op has no batch */
+    const char *state_order;                 /* letters of the state's last two axes, "KV"; NULL: no state */
+    const char *row_label, *head_label; /* how a vector of the output is named; head_label NULL: one vector a row */
 };
 
 struct seqmix_val_op {
@@ -77,7 +77,7 @@ extern const struct seqmix_val_op seqmix_val_ops[]; /* ends with a NULL name */
 const struct seqmix_val_op *seqmix_val_find_op(const char *name);
 const struct seqmix_val_field *seqmix_val_find_field(const struct seqmix_val_family *family, const char *name);
 const struct seqmix_val_field *seqmix_val_field_of(const struct seqmix_val_family *family, enum seqmix_val_role role);
-int seqmix_val_axes(const char *axes);                        /* how many */
+int seqmix_val_axes(const char *axes);                           /* how many */
 void seqmix_val_help(FILE *out, const struct seqmix_val_op *op); /* op NULL: every op */
 
 /* ---------------------------------------------------------------- memory (validate_case.c) */
@@ -107,9 +107,9 @@ union seqmix_val_args {
 
 /* What no argument of the op can express: such a case is evaluated by validate_twist.c. */
 enum {
-    SEQMIX_VAL_UNCLAMPED = 1,        /* decays above 1 and negative ones are multiplied in as they are */
+    SEQMIX_VAL_UNCLAMPED = 1,         /* decays above 1 and negative ones are multiplied in as they are */
     SEQMIX_VAL_PREDICT_UNDECAYED = 2, /* the delta rule predicts from the state before its decay */
-    SEQMIX_VAL_NO_PREDICTION = 4,    /* u = beta*v */
+    SEQMIX_VAL_NO_PREDICTION = 4,     /* u = beta*v */
     SEQMIX_VAL_READ_BEFORE_WRITE = 8,
     SEQMIX_VAL_DECAY_AFTER_WRITE = 16,
     SEQMIX_VAL_NORM_MAX_EPS = 32, /* L2 norm: x / max(|x|, eps) */
@@ -178,6 +178,7 @@ struct seqmix_val_dump {
     bool initial_by_shape; /* the incoming state's shape says that its last two axes are swapped */
     struct seqmix_val_given out, state_out;
     int n_notes;
+    char late[SEQMIX_VAL_TEXT]; /* why the output cannot be judged, to be said if nothing is wrong with the inputs */
     char notes[SEQMIX_VAL_NOTES][SEQMIX_VAL_TEXT];
 };
 
@@ -190,12 +191,9 @@ bool seqmix_val_load(const char *path, const char *op, const struct seqmix_val_s
                      struct seqmix_val_dump *dump, char why[SEQMIX_VAL_TEXT]);
 void seqmix_val_dump_free(struct seqmix_val_dump *dump);
 
-/* Shared by validate_load.c and validate_options.c. */
+/* False, with a sentence in `why`; and a remark for the report. */
 bool seqmix_val_refuse(char why[SEQMIX_VAL_TEXT], const char *format, ...) __attribute__((format(printf, 2, 3)));
 void seqmix_val_note(struct seqmix_val_dump *dump, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One option by name; `known` tells whether the op has it. False: a bad value. */
-bool seqmix_val_set_option(struct seqmix_val_case *c, const char *key, const char *value, bool *known,
-                           char why[SEQMIX_VAL_TEXT]);
 
 /* ---------------------------------------------------------------- evaluation (validate_oracle.c, validate_twist.c) */
 
@@ -226,7 +224,8 @@ struct seqmix_val_error {
     double max_abs, max_got, max_expected;
     int64_t max_row, max_head, max_at;
     int64_t nonfinite_got, nonfinite_expected, nonfinite_differ;
-    int64_t bad_row, bad_head, bad_vectors; /* first vector over its bound, or finite where it should not be; -1 = none */
+    int64_t bad_row, bad_head,
+        bad_vectors; /* first vector over its bound, or finite where it should not be; -1 = none */
     bool pass;
 };
 
@@ -234,12 +233,12 @@ struct seqmix_val_verdict {
     struct seqmix_val_error error[2]; /* output, final state */
     bool pass;
     bool state_excused; /* the final states were left out on purpose: nobody knows what they would be */
-    double ratio; /* largest error over its bound; infinite when finiteness differs */
+    double ratio;       /* largest error over its bound; infinite when finiteness differs */
 };
 
 /* Compares a result with the dump. `bound` 0: by dtype. */
-bool seqmix_val_judge(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, const struct seqmix_val_result *result,
-                      double bound, struct seqmix_val_verdict *verdict);
+bool seqmix_val_judge(const struct seqmix_val_dump *dump, struct seqmix_val_case *c,
+                      const struct seqmix_val_result *result, double bound, struct seqmix_val_verdict *verdict);
 double seqmix_val_bound(seqmix_dtype dtype);
 
 /* ---------------------------------------------------------------- causes (validate_causes*.c) */
@@ -295,7 +294,7 @@ struct seqmix_val_findings {
     int n_explaining; /* how many of the first ones explain the dump */
     int64_t rows;     /* rows of the dump they were tried on */
     int n_tried;
-    int n_pairs;      /* pairs tried, when none explains the dump alone */
+    int n_pairs; /* pairs tried, when none explains the dump alone */
 };
 
 /* `rows` 0: as many as keep it quick. */

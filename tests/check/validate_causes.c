@@ -27,7 +27,10 @@ struct search {
 };
 
 #define BY_SHAPE(name, which)                                                                                          \
-    {name, 0, 0, NULL, which " transposed: its shape fits only with the last two axes in the other order than expected"}
+    {                                                                                                                  \
+        name, 0, 0, NULL,                                                                                              \
+            which " transposed: its shape fits only with the last two axes in the other order than expected"           \
+    }
 
 static const struct seqmix_val_cause shape_causes[] = {
     BY_SHAPE("initial-state-transposed", "initial state"),
@@ -47,13 +50,18 @@ static double row_cost(struct seqmix_val_case *c)
     const seqmix_tensor *out = seqmix_val_output(c);
     const union seqmix_val_args *a = &c->args;
     switch (c->op->family) {
-    case SEQMIX_VAL_conv: return (double)(a->conv.weight.shape[0] * a->conv.weight.shape[1]);
-    case SEQMIX_VAL_scan: return 3.0 * (double)(a->scan.A.shape[0] * a->scan.A.shape[1]);
-    case SEQMIX_VAL_ssd: return 3.0 * (double)(a->ssd.x.shape[1] * a->ssd.x.shape[2] * a->ssd.B.shape[2]);
+    case SEQMIX_VAL_conv:
+        return (double)(a->conv.weight.shape[0] * a->conv.weight.shape[1]);
+    case SEQMIX_VAL_scan:
+        return 3.0 * (double)(a->scan.A.shape[0] * a->scan.A.shape[1]);
+    case SEQMIX_VAL_ssd:
+        return 3.0 * (double)(a->ssd.x.shape[1] * a->ssd.x.shape[2] * a->ssd.B.shape[2]);
     case SEQMIX_VAL_deltanet:
         return 4.0 * (double)(a->deltanet.v.shape[1] * a->deltanet.v.shape[2] * a->deltanet.k.shape[2]);
-    case SEQMIX_VAL_linear: return (double)(a->linear.weight.shape[0] * a->linear.weight.shape[1]);
-    default: break;
+    case SEQMIX_VAL_linear:
+        return (double)(a->linear.weight.shape[0] * a->linear.weight.shape[1]);
+    default:
+        break;
     }
     return out->rank > 0 && out->shape[0] > 0 ? (double)seqmix_tensor_count(out) / (double)out->shape[0] : 1;
 }
@@ -129,8 +137,8 @@ static void choose_rows(struct search *s, int64_t wanted)
 
 static void try_singles(struct search *s)
 {
-    const struct seqmix_val_cause *const tables[] = {seqmix_val_causes_common, seqmix_val_causes_dt, seqmix_val_causes_delta,
-                                                     seqmix_val_causes_rows};
+    const struct seqmix_val_cause *const tables[] = {seqmix_val_causes_common, seqmix_val_causes_dt,
+                                                     seqmix_val_causes_delta, seqmix_val_causes_rows};
     const unsigned family = 1u << s->dump->base.op->family;
     for (int t = 0; t < 4; t++)
         for (const struct seqmix_val_cause *cause = tables[t]; cause->name != NULL; cause++) {

@@ -6,8 +6,7 @@
 #include "batch.h"
 #include "validate_case.h"
 
-#define WITH_STATE                                                                                                     \
-    (1u << SEQMIX_VAL_conv | 1u << SEQMIX_VAL_scan | 1u << SEQMIX_VAL_ssd | 1u << SEQMIX_VAL_deltanet)
+#define WITH_STATE (1u << SEQMIX_VAL_conv | 1u << SEQMIX_VAL_scan | 1u << SEQMIX_VAL_ssd | 1u << SEQMIX_VAL_deltanet)
 
 enum { MOST_SLOTS = 32 }; /* searches over slots cost their square */
 
@@ -27,7 +26,8 @@ static bool judges_state(const struct seqmix_val_case *c)
 static bool has_square_state(struct seqmix_val_case *c)
 {
     const seqmix_tensor *pool = seqmix_val_state(c);
-    return c->pool != NULL && pool->shape[pool->rank - 1] == pool->shape[pool->rank - 2] && pool->shape[pool->rank - 1] > 1;
+    return c->pool != NULL && pool->shape[pool->rank - 1] == pool->shape[pool->rank - 2] &&
+           pool->shape[pool->rank - 1] > 1;
 }
 
 static bool initial_transposed(struct seqmix_val_case *c)
@@ -126,7 +126,8 @@ static bool sequences_joined(struct seqmix_val_case *c)
 /* ---------------------------------------------------------------- slots */
 
 /* Sum of squared differences between the dump and a result over one sequence's rows. */
-static double sequence_error(const struct seqmix_val_case *c, const double *out, const struct seqmix_seq *seq, int64_t row_size)
+static double sequence_error(const struct seqmix_val_case *c, const double *out, const struct seqmix_seq *seq,
+                             int64_t row_size)
 {
     double sum = 0;
     for (int64_t i = seq->begin * row_size; i < seq->end * row_size; i++) {
@@ -140,9 +141,11 @@ static double sequence_error(const struct seqmix_val_case *c, const double *out,
 static bool initial_order(struct seqmix_val_case *c)
 {
     int32_t *read, *write;
-    if (!c->pool_given || !c->dump->out.present || c->batch.n_seqs < 2 || !spell_out_slots(c, &read, &write)) return false;
+    if (!c->pool_given || !c->dump->out.present || c->batch.n_seqs < 2 || !spell_out_slots(c, &read, &write))
+        return false;
     const seqmix_tensor *pool = seqmix_val_state(c), *output = seqmix_val_output(c);
-    const int64_t slots = pool->shape[0], row_size = output->shape[0] > 0 ? seqmix_tensor_count(output) / output->shape[0] : 0;
+    const int64_t slots = pool->shape[0],
+                  row_size = output->shape[0] > 0 ? seqmix_tensor_count(output) / output->shape[0] : 0;
     if (slots < 2 || slots > MOST_SLOTS) return false;
     int32_t *best = seqmix_val_take(&c->memory, c->batch.n_seqs, sizeof *best);
     double *least = seqmix_val_take(&c->memory, c->batch.n_seqs, sizeof *least);
@@ -207,28 +210,36 @@ static bool final_order(struct seqmix_val_case *c)
             least = off;
             from[i] = j;
         }
-        if (from[i] >= slots && memcmp(c->dump->base.pool + i * size, result.state + i * size, (size_t)size * sizeof(double)) == 0) from[i] = i;
+        if (from[i] >= slots &&
+            memcmp(c->dump->base.pool + i * size, result.state + i * size, (size_t)size * sizeof(double)) == 0)
+            from[i] = i;
         moved = moved || from[i] != i;
     }
     c->final_slot = from;
     return moved;
 }
 
-#define CAUSE(name, touches, apply, sentence) {name, WITH_STATE, touches, apply, sentence}
+#define CAUSE(name, touches, apply, sentence)                                                                          \
+    {                                                                                                                  \
+        name, WITH_STATE, touches, apply, sentence                                                                     \
+    }
 
 const struct seqmix_val_cause seqmix_val_causes_common[] = {
     CAUSE("state-transposed", SEQMIX_VAL_TOUCH_INITIAL | SEQMIX_VAL_TOUCH_FINAL, both_transposed,
           "state transposed: the last two axes of state and of state_out are in the other order than expected"),
     CAUSE("initial-state-transposed", SEQMIX_VAL_TOUCH_INITIAL, initial_transposed,
-          "initial state transposed: the last two axes of state are in the other order than expected, those of state_out are not"),
+          "initial state transposed: the last two axes of state are in the other order than expected, those of "
+          "state_out are not"),
     CAUSE("final-state-transposed", SEQMIX_VAL_TOUCH_FINAL, final_transposed,
-          "final state transposed: the last two axes of state_out are in the other order than expected, those of state are not"),
+          "final state transposed: the last two axes of state_out are in the other order than expected, those of state "
+          "are not"),
     CAUSE("initial-state-ignored", SEQMIX_VAL_TOUCH_INITIAL, initial_ignored,
           "initial state ignored: every sequence starts from zeros"),
     CAUSE("final-state-early", SEQMIX_VAL_TOUCH_FINAL, final_early,
           "final state from before the last row: state_out lacks the last row of each sequence"),
     CAUSE("rows-late", SEQMIX_VAL_TOUCH_ROWS, rows_late, "rows shifted by one: row r of the output is that of row r-1"),
-    CAUSE("rows-early", SEQMIX_VAL_TOUCH_ROWS, rows_early, "rows shifted by one: row r of the output is that of row r+1"),
+    CAUSE("rows-early", SEQMIX_VAL_TOUCH_ROWS, rows_early,
+          "rows shifted by one: row r of the output is that of row r+1"),
     CAUSE("sequences-joined", SEQMIX_VAL_TOUCH_SEQUENCES | SEQMIX_VAL_TOUCH_INITIAL, sequences_joined,
           "sequences not separated: row_begin is ignored, the state runs on from one sequence into the next"),
     CAUSE("initial-slots", SEQMIX_VAL_TOUCH_INITIAL, initial_order,

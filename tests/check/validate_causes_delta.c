@@ -433,7 +433,9 @@ static bool read_before_write(struct seqmix_val_case *c)
 }
 
 #define CAUSE(name, touches, apply, sentence)                                                                          \
-    {name, 1u << SEQMIX_VAL_deltanet, SEQMIX_VAL_TOUCH_##touches, apply, sentence}
+    {                                                                                                                  \
+        name, 1u << SEQMIX_VAL_deltanet, SEQMIX_VAL_TOUCH_##touches, apply, sentence                                   \
+    }
 
 const struct seqmix_val_cause seqmix_val_causes_delta[] = {
     CAUSE("gate-as-log", GATE, as_log, "gate in the wrong space: its numbers are used as log gates"),

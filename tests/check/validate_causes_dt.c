@@ -18,12 +18,12 @@ static struct mixer mixer_of(struct seqmix_val_case *c)
 {
     if (c->op->family == SEQMIX_VAL_scan) {
         seqmix_scan_args *a = &c->args.scan;
-        return (struct mixer){&a->dt, &a->A, &a->B, &a->C, &a->skip, &a->dt_bias, &a->z, &a->dt_softplus, NULL, NULL,
-                              a->x.shape[1]};
+        return (struct mixer){&a->dt, &a->A,           &a->B, &a->C, &a->skip,     &a->dt_bias,
+                              &a->z,  &a->dt_softplus, NULL,  NULL,  a->x.shape[1]};
     }
     seqmix_ssd_args *a = &c->args.ssd;
-    return (struct mixer){&a->dt, &a->A, &a->B, &a->C, &a->skip, &a->dt_bias, &a->z, &a->dt_softplus, &a->dt_min, &a->dt_max,
-                          a->x.shape[1]};
+    return (struct mixer){&a->dt, &a->A,           &a->B,      &a->C,      &a->skip,     &a->dt_bias,
+                          &a->z,  &a->dt_softplus, &a->dt_min, &a->dt_max, a->x.shape[1]};
 }
 
 static bool drop(seqmix_tensor *t)
@@ -276,7 +276,10 @@ static bool decay_after_write(struct seqmix_val_case *c)
 
 #define SCAN 1u << SEQMIX_VAL_scan
 #define SSD  1u << SEQMIX_VAL_ssd
-#define CAUSE(name, touches, apply, sentence) {name, SCAN | SSD, SEQMIX_VAL_TOUCH_##touches, apply, sentence}
+#define CAUSE(name, touches, apply, sentence)                                                                          \
+    {                                                                                                                  \
+        name, SCAN | SSD, SEQMIX_VAL_TOUCH_##touches, apply, sentence                                                  \
+    }
 
 const struct seqmix_val_cause seqmix_val_causes_dt[] = {
     CAUSE("dt-softplus-missing", GATE, softplus_missing, "dt softplus missing: dt + dt_bias is used as it is"),

@@ -113,7 +113,8 @@ static bool norm_plus_one_missing(struct seqmix_val_case *c)
 
 static bool norm_gate_act(struct seqmix_val_case *c)
 {
-    c->args.norm.gate_act = c->args.norm.gate_act == SEQMIX_NORM_GATE_SILU ? SEQMIX_NORM_GATE_SIGMOID : SEQMIX_NORM_GATE_SILU;
+    c->args.norm.gate_act =
+        c->args.norm.gate_act == SEQMIX_NORM_GATE_SILU ? SEQMIX_NORM_GATE_SIGMOID : SEQMIX_NORM_GATE_SILU;
     return seqmix_present(&c->args.norm.z);
 }
 
@@ -227,7 +228,9 @@ static bool weight_transposed(struct seqmix_val_case *c)
 }
 
 #define CAUSE(family, name, touches, apply, sentence)                                                                  \
-    {name, 1u << SEQMIX_VAL_##family, SEQMIX_VAL_TOUCH_##touches, apply, sentence}
+    {                                                                                                                  \
+        name, 1u << SEQMIX_VAL_##family, SEQMIX_VAL_TOUCH_##touches, apply, sentence                                   \
+    }
 
 const struct seqmix_val_cause seqmix_val_causes_rows[] = {
     CAUSE(conv, "conv-kernel-flipped", WEIGHT, kernel_flipped, "conv kernel flipped: weight is newest column first"),
@@ -242,7 +245,8 @@ const struct seqmix_val_cause seqmix_val_causes_rows[] = {
     CAUSE(norm, "norm-gate-order", ORDER, norm_order, "gate on the other side of the norm than norm_before_gate says"),
     CAUSE(norm, "norm-weight-ignored", WEIGHT, norm_weight_ignored, "weight ignored"),
     CAUSE(norm, "norm-weight-plus-one", WEIGHT, norm_plus_one, "weight is applied as 1+w where w is meant"),
-    CAUSE(norm, "norm-weight-plus-one-missing", WEIGHT, norm_plus_one_missing, "weight is applied as w where 1+w is meant"),
+    CAUSE(norm, "norm-weight-plus-one-missing", WEIGHT, norm_plus_one_missing,
+          "weight is applied as w where 1+w is meant"),
     CAUSE(norm, "norm-gate-act", ACTIVATION, norm_gate_act, "the gate's other activation: silu and sigmoid mixed up"),
     CAUSE(norm, "norm-eps-missing", NORM, norm_eps_missing, "eps missing"),
     CAUSE(norm, "norm-eps-on-sum", NORM, norm_eps_on_sum, "eps added to the sum of squares, not to their mean"),
@@ -253,6 +257,7 @@ const struct seqmix_val_cause seqmix_val_causes_rows[] = {
     CAUSE(inverse, "inverse-transposed", RESULT, inverse_transposed, "the result is transposed"),
     CAUSE(linear, "linear-bias-ignored", BIAS, linear_bias_ignored, "bias ignored"),
     CAUSE(linear, "linear-residual-ignored", SKIP, residual_ignored, "residual ignored"),
-    CAUSE(linear, "linear-weight-transposed", WEIGHT, weight_transposed, "weight transposed: [I, O] where [O, I] is meant"),
+    CAUSE(linear, "linear-weight-transposed", WEIGHT, weight_transposed,
+          "weight transposed: [I, O] where [O, I] is meant"),
     {NULL, 0, 0, NULL, NULL},
 };

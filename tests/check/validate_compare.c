@@ -22,7 +22,8 @@ struct pair {
     const int64_t *map;
 };
 
-static void init_error(struct seqmix_val_error *e, const char *name, seqmix_dtype dtype, const int64_t size[3], double bound)
+static void init_error(struct seqmix_val_error *e, const char *name, seqmix_dtype dtype, const int64_t size[3],
+                       double bound)
 {
     *e = (struct seqmix_val_error){.name = name, .dtype = dtype, .rows = size[0], .heads = size[1], .length = size[2]};
     e->bound = bound;
@@ -30,8 +31,8 @@ static void init_error(struct seqmix_val_error *e, const char *name, seqmix_dtyp
 }
 
 /* Sums over one vector of the squares of the error and of what was expected, where both are finite. */
-static int64_t add_vector(struct seqmix_val_error *e, const double *got, const double *expected, int64_t row, int64_t head,
-                          double *error, double *square)
+static int64_t add_vector(struct seqmix_val_error *e, const double *got, const double *expected, int64_t row,
+                          int64_t head, double *error, double *square)
 {
     int64_t differ = 0;
     for (int64_t i = 0; i < e->length; i++) {
@@ -65,8 +66,9 @@ static void compare(struct seqmix_val_error *e, const struct pair *p)
     int64_t elements = 0;
     for (int64_t r = 0; r < e->rows; r++)
         for (int64_t h = 0; h < e->heads && p->map[r] >= 0; h++) {
-            e->nonfinite_differ += add_vector(e, p->got + (r * e->heads + h) * e->length,
-                                              p->expected + (p->map[r] * e->heads + h) * e->length, r, h, &error, &square);
+            e->nonfinite_differ +=
+                add_vector(e, p->got + (r * e->heads + h) * e->length,
+                           p->expected + (p->map[r] * e->heads + h) * e->length, r, h, &error, &square);
             elements += e->length;
         }
     const double n = elements > 0 ? (double)elements : 1, tensor_rms = sqrt(square / n);
@@ -75,9 +77,9 @@ static void compare(struct seqmix_val_error *e, const struct pair *p)
         for (int64_t h = 0; h < e->heads && p->map[r] >= 0; h++) {
             struct seqmix_val_error ignored = *e;
             double vector_error = 0, vector_square = 0;
-            const int64_t differ = add_vector(&ignored, p->got + (r * e->heads + h) * e->length,
-                                              p->expected + (p->map[r] * e->heads + h) * e->length, r, h, &vector_error,
-                                              &vector_square);
+            const int64_t differ =
+                add_vector(&ignored, p->got + (r * e->heads + h) * e->length,
+                           p->expected + (p->map[r] * e->heads + h) * e->length, r, h, &vector_error, &vector_square);
             const double length = e->length > 0 ? (double)e->length : 1;
             const double off = relative(sqrt(vector_error / length), fmax(sqrt(vector_square / length), tensor_rms));
             if (e->worst_row < 0 || off > e->worst) {
@@ -150,8 +152,8 @@ static int64_t *map_slots(struct seqmix_val_case *c, const seqmix_tensor *pool, 
  * Slots that the call does not write hold what they held, whatever the hypothesis does to the states it reads and writes:
  * they are compared as they lie in the file, if they are the same there.
  */
-static bool settle_unwritten(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, struct pair *p, int64_t slots,
-                             int64_t size, const bool *written)
+static bool settle_unwritten(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, struct pair *p,
+                             int64_t slots, int64_t size, const bool *written)
 {
     double *got = seqmix_val_take(&c->memory, slots * size, sizeof *got);
     double *expected = seqmix_val_take(&c->memory, slots * size, sizeof *expected);
@@ -212,8 +214,8 @@ static seqmix_dtype coarser(seqmix_dtype a, seqmix_dtype b)
     return seqmix_val_bound(a) >= seqmix_val_bound(b) ? a : b;
 }
 
-static bool judge_output(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, const double *expected, double bound,
-                         struct seqmix_val_error *e)
+static bool judge_output(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, const double *expected,
+                         double bound, struct seqmix_val_error *e)
 {
     const seqmix_tensor *t = seqmix_val_output(c);
     int64_t size[3];
@@ -228,8 +230,8 @@ static bool judge_output(const struct seqmix_val_dump *dump, struct seqmix_val_c
     return true;
 }
 
-static bool judge_state(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, const double *expected, double bound,
-                        struct seqmix_val_error *e)
+static bool judge_state(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, const double *expected,
+                        double bound, struct seqmix_val_error *e)
 {
     const seqmix_tensor *pool = seqmix_val_state(c);
     const int64_t a = pool->shape[pool->rank - 2], b = pool->shape[pool->rank - 1];
@@ -251,8 +253,8 @@ static bool judge_state(const struct seqmix_val_dump *dump, struct seqmix_val_ca
     return true;
 }
 
-bool seqmix_val_judge(const struct seqmix_val_dump *dump, struct seqmix_val_case *c, const struct seqmix_val_result *result,
-                      double bound, struct seqmix_val_verdict *verdict)
+bool seqmix_val_judge(const struct seqmix_val_dump *dump, struct seqmix_val_case *c,
+                      const struct seqmix_val_result *result, double bound, struct seqmix_val_verdict *verdict)
 {
     *verdict = (struct seqmix_val_verdict){.pass = true, .state_excused = c->ignore_state};
     bool ok = true;

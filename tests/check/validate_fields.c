@@ -7,12 +7,26 @@
 #include "tensor.h"
 
 #define FIELD(args, name, axes, alt, role, optional, note)                                                             \
-    {#name, axes, alt, SEQMIX_VAL_##role, optional, offsetof(seqmix_##args##_args, name), note}
-#define END_FIELD {NULL, NULL, NULL, SEQMIX_VAL_ROWS, false, 0, NULL}
-#define WORDS(args, name, words) {#name, SEQMIX_VAL_INT, offsetof(seqmix_##args##_args, name), words}
+    {                                                                                                                  \
+#        name, axes, alt, SEQMIX_VAL_##role, optional, offsetof(seqmix_##args##_args, name), note                      \
+    }
+#define END_FIELD                                                                                                      \
+    {                                                                                                                  \
+        NULL, NULL, NULL, SEQMIX_VAL_ROWS, false, 0, NULL                                                              \
+    }
+#define WORDS(args, name, words)                                                                                       \
+    {                                                                                                                  \
+#        name, SEQMIX_VAL_INT, offsetof(seqmix_##args##_args, name), words                                             \
+    }
 #define WHOLE(args, name) WORDS(args, name, NULL)
-#define FLOAT(args, name) {#name, SEQMIX_VAL_FLOAT, offsetof(seqmix_##args##_args, name), NULL}
-#define END_OPTION {NULL, SEQMIX_VAL_INT, 0, NULL}
+#define FLOAT(args, name)                                                                                              \
+    {                                                                                                                  \
+#        name, SEQMIX_VAL_FLOAT, offsetof(seqmix_##args##_args, name), NULL                                            \
+    }
+#define END_OPTION                                                                                                     \
+    {                                                                                                                  \
+        NULL, SEQMIX_VAL_INT, 0, NULL                                                                                  \
+    }
 
 static const struct seqmix_val_field conv_fields[] = {
     FIELD(conv, x, "R D", NULL, ROWS, false, NULL),
@@ -95,17 +109,18 @@ static const struct seqmix_val_field norm_fields[] = {
     END_FIELD,
 };
 static const struct seqmix_val_option norm_options[] = {
-    WHOLE(norm, group), WHOLE(norm, norm_before_gate), WORDS(norm, gate_act, "SILU SIGMOID"),
-    WHOLE(norm, weight_plus_one), FLOAT(norm, eps), END_OPTION,
+    WHOLE(norm, group),
+    WHOLE(norm, norm_before_gate),
+    WORDS(norm, gate_act, "SILU SIGMOID"),
+    WHOLE(norm, weight_plus_one),
+    FLOAT(norm, eps),
+    END_OPTION,
 };
 
 static const struct seqmix_val_field linear_fields[] = {
-    FIELD(linear, x, "R I", NULL, ROWS, false, NULL),
-    FIELD(linear, weight, "O I", NULL, PARAM, false, NULL),
-    FIELD(linear, bias, "O", NULL, PARAM, true, NULL),
-    FIELD(linear, residual, "R O", NULL, SCALARS, true, NULL),
-    FIELD(linear, y, "R O", NULL, OUTPUT, false, NULL),
-    END_FIELD,
+    FIELD(linear, x, "R I", NULL, ROWS, false, NULL),   FIELD(linear, weight, "O I", NULL, PARAM, false, NULL),
+    FIELD(linear, bias, "O", NULL, PARAM, true, NULL),  FIELD(linear, residual, "R O", NULL, SCALARS, true, NULL),
+    FIELD(linear, y, "R O", NULL, OUTPUT, false, NULL), END_FIELD,
 };
 static const struct seqmix_val_option linear_options[] = {END_OPTION};
 
@@ -117,19 +132,15 @@ static const struct seqmix_val_field embed_fields[] = {
 static const struct seqmix_val_option embed_options[] = {END_OPTION};
 
 #define FAMILY(family, batch, state_order, row_label, head_label)                                                      \
-    [SEQMIX_VAL_##family] = {#family, family##_fields, family##_options, sizeof(seqmix_##family##_args), batch,        \
-                             state_order, row_label, head_label}
+    [SEQMIX_VAL_##family] = {#family, family##_fields, family##_options, sizeof(seqmix_##family##_args),               \
+                             batch,   state_order,     row_label,        head_label}
 #define BATCH(family) offsetof(seqmix_##family##_args, batch)
 
 const struct seqmix_val_family seqmix_val_families[SEQMIX_VAL_FAMILIES] = {
-    FAMILY(conv, BATCH(conv), "DK", "row", NULL),
-    FAMILY(scan, BATCH(scan), "DN", "row", NULL),
-    FAMILY(ssd, BATCH(ssd), "PN", "row", "head"),
-    FAMILY(deltanet, BATCH(deltanet), "KV", "row", "head"),
-    FAMILY(inverse, 0, NULL, "matrix", "row"),
-    FAMILY(norm, 0, NULL, "row", NULL),
-    FAMILY(linear, 0, NULL, "row", NULL),
-    FAMILY(embed, 0, NULL, "row", NULL),
+    FAMILY(conv, BATCH(conv), "DK", "row", NULL), FAMILY(scan, BATCH(scan), "DN", "row", NULL),
+    FAMILY(ssd, BATCH(ssd), "PN", "row", "head"), FAMILY(deltanet, BATCH(deltanet), "KV", "row", "head"),
+    FAMILY(inverse, 0, NULL, "matrix", "row"),    FAMILY(norm, 0, NULL, "row", NULL),
+    FAMILY(linear, 0, NULL, "row", NULL),         FAMILY(embed, 0, NULL, "row", NULL),
 };
 
 const struct seqmix_val_op seqmix_val_ops[] = {
@@ -192,9 +203,10 @@ static void help_family(FILE *out, const struct seqmix_val_family *family)
             (void)fputs("    state_out the same, optional: the engine's final states, the whole pool\n", out);
     }
     if (family->batch_offset != 0)
-        (void)fputs("    row_begin [n_seqs+1], read_slot, write_slot [n_seqs], ckpt_seq, ckpt_row, ckpt_slot, in I32 or I64, "
-                    "optional: as in seqmix_batch\n",
-                    out);
+        (void)fputs(
+            "    row_begin [n_seqs+1], read_slot, write_slot [n_seqs], ckpt_seq, ckpt_row, ckpt_slot, in I32 or I64, "
+            "optional: as in seqmix_batch\n",
+            out);
     (void)fputs("    options: ", out);
     for (const struct seqmix_val_option *option = family->options; option->name != NULL; option++)
         (void)fprintf(out, "%s%s%s ", option->name, option->words != NULL ? " = " : "",

@@ -10,7 +10,7 @@
 
 #include "batch.h"
 #include "safetensors.h"
-#include "validate_case.h"
+#include "validate_load.h"
 
 enum { MAX_AXES = SEQMIX_ST_MAX_RANK };
 
@@ -22,24 +22,13 @@ struct view {
     int64_t count;
 };
 
-struct loader {
-    const seqmix_safetensors *st;
-    struct seqmix_val_dump *dump;
-    int lead;        /* axes before R that were folded into it */
-    int64_t batches; /* their product */
-    char *why;
-    char ignored[200]; /* keys of the metadata */
-};
-
-#define REFUSE(l, ...) seqmix_val_refuse((l)->why, __VA_ARGS__)
-
 static seqmix_dtype engine_dtype(int32_t st_dtype)
 {
     return st_dtype == SEQMIX_ST_BF16 ? SEQMIX_BF16 : st_dtype == SEQMIX_ST_F16 ? SEQMIX_F16 : SEQMIX_F32;
 }
 
 /* Shapes with a 0 in them can hide sizes whose product does not fit. */
-static bool count_elements(struct loader *l, struct view *v)
+static bool count_elements(struct seqmix_val_loader *l, struct view *v)
 {
     int64_t guarded = 1;
     v->count = 1;
@@ -53,7 +42,7 @@ static bool count_elements(struct loader *l, struct view *v)
     return true;
 }
 
-static bool open_view(struct loader *l, const seqmix_st_tensor *st, struct view *v)
+static bool open_view(struct seqmix_val_loader *l, const seqmix_st_tensor *st, struct view *v)
 {
     const int32_t d = st->dtype;
     if (d != SEQMIX_ST_F32 && d != SEQMIX_ST_BF16 && d != SEQMIX_ST_F16 && d != SEQMIX_ST_F64)
@@ -64,7 +53,7 @@ static bool open_view(struct loader *l, const seqmix_st_tensor *st, struct view 
 }
 
 /* Removes axes of size 1, leftmost first, until `rank` is left. */
-static void squeeze(struct loader *l, struct view *v, int rank)
+static void squeeze(struct seqmix_val_loader *l, struct view *v, int rank)
 {
     const int before = v->rank;
     for (int axis = 0; axis < v->rank && v->rank > rank;) {
@@ -75,8 +64,7 @@ static void squeeze(struct loader *l, struct view *v, int rank)
         memmove(&v->shape[axis], &v->shape[axis + 1], (size_t)(v->rank - axis - 1) * sizeof v->shape[0]);
         v->rank--;
     }
-    if (v->rank < before)
-        seqmix_val_note(l->dump, "%s: %d axis/axes of size 1 dropped", v->st->name, before - v->rank);
+    if (v->rank < before) seqmix_val_note(l->dump, "%s: %d axis/axes of size 1 dropped", v->st->name, before - v->rank);
 }
 
 static void fold_lead(struct view *v, int lead)
@@ -87,7 +75,7 @@ static void fold_lead(struct view *v, int lead)
     v->rank -= lead;
 }
 
-static bool refuse_rank(struct loader *l, const struct view *v, const struct seqmix_val_field *field)
+static bool refuse_rank(struct seqmix_val_loader *l, const struct view *v, const struct seqmix_val_field *field)
 {
     char shape[120] = "";
     for (int axis = 0; axis < v->st->rank; axis++)
@@ -99,7 +87,7 @@ static bool refuse_rank(struct loader *l, const struct view *v, const struct seq
 }
 
 /* Brings a view to the rank of its field. */
-static bool fit(struct loader *l, struct view *v, const struct seqmix_val_field *field)
+static bool fit(struct seqmix_val_loader *l, struct view *v, const struct seqmix_val_field *field)
 {
     const int rank = seqmix_val_axes(field->axes);
     const int alt = field->axes_alt != NULL ? seqmix_val_axes(field->axes_alt) : rank;
@@ -108,8 +96,8 @@ static bool fit(struct loader *l, struct view *v, const struct seqmix_val_field 
     if (by_row && l->lead > 0 && (v->rank == rank + l->lead || v->rank == alt + l->lead)) {
         const bool sequences = l->dump->base.family->batch_offset != 0;
         if (sequences && v->shape[0] != l->batches)
-            return REFUSE(l, "%s.shape[0]=%" PRId64 " differs from the batch axis of %s, %" PRId64, field->name, v->shape[0],
-                          l->dump->base.family->fields->name, l->batches);
+            return REFUSE(l, "%s.shape[0]=%" PRId64 " differs from the batch axis of %s, %" PRId64, field->name,
+                          v->shape[0], l->dump->base.family->fields->name, l->batches);
         fold_lead(v, l->lead);
         return true;
     }
@@ -121,21 +109,26 @@ static bool fit(struct loader *l, struct view *v, const struct seqmix_val_field 
         return true;
     }
     if (v->rank != rank && v->rank != alt) squeeze(l, v, v->rank > most ? most : rank);
-    if (field->role == SEQMIX_VAL_PARAM && l->dump->base.op->family == SEQMIX_VAL_conv && v->rank == alt) squeeze(l, v, rank);
+    if (field->role == SEQMIX_VAL_PARAM && l->dump->base.op->family == SEQMIX_VAL_conv && v->rank == alt)
+        squeeze(l, v, rank);
     return v->rank == rank || v->rank == alt ? true : refuse_rank(l, v, field);
 }
 
 static double element(const seqmix_st_tensor *st, int64_t i)
 {
     switch (st->dtype) {
-    case SEQMIX_ST_BF16: return (double)seqmix_bf16_to_f32(((const uint16_t *)st->data)[i]);
-    case SEQMIX_ST_F16: return (double)seqmix_f16_to_f32(((const uint16_t *)st->data)[i]);
-    case SEQMIX_ST_F64: return ((const double *)st->data)[i];
-    default: return (double)((const float *)st->data)[i];
+    case SEQMIX_ST_BF16:
+        return (double)seqmix_bf16_to_f32(((const uint16_t *)st->data)[i]);
+    case SEQMIX_ST_F16:
+        return (double)seqmix_f16_to_f32(((const uint16_t *)st->data)[i]);
+    case SEQMIX_ST_F64:
+        return ((const double *)st->data)[i];
+    default:
+        return (double)((const float *)st->data)[i];
     }
 }
 
-static bool load_input(struct loader *l, const struct view *v, seqmix_tensor *t)
+static bool load_input(struct seqmix_val_loader *l, const struct view *v, seqmix_tensor *t)
 {
     if (!seqmix_val_new_tensor(&l->dump->base.memory, t, v->rank, v->shape))
         return REFUSE(l, "no memory for %s", v->st->name);
@@ -150,11 +143,12 @@ static bool load_input(struct loader *l, const struct view *v, seqmix_tensor *t)
         }
     }
     if (largest > 0)
-        seqmix_val_note(l->dump, "%s is F64 and was rounded to f32 (largest relative change %.1e)", v->st->name, largest);
+        seqmix_val_note(l->dump, "%s is F64 and was rounded to f32 (largest relative change %.1e)", v->st->name,
+                        largest);
     return true;
 }
 
-static double *load_doubles(struct loader *l, const struct view *v)
+static double *load_doubles(struct seqmix_val_loader *l, const struct view *v)
 {
     double *data = seqmix_val_take(&l->dump->base.memory, v->count, sizeof *data);
     if (data == NULL) return (void)REFUSE(l, "no memory for %s", v->st->name), NULL;
@@ -166,10 +160,11 @@ static double *load_doubles(struct loader *l, const struct view *v)
 /* ---------------------------------------------------------------- inputs */
 
 /* Learns from the field that tells R how many leading axes the row tensors have. */
-static bool find_lead(struct loader *l, const struct seqmix_val_field *field)
+static bool find_lead(struct seqmix_val_loader *l, const struct seqmix_val_field *field)
 {
     const seqmix_st_tensor *st = seqmix_st_find(l->st, field->name);
-    if (st == NULL) return REFUSE(l, "%s is missing: the file must hold %s [%s]", field->name, field->name, field->axes);
+    if (st == NULL)
+        return REFUSE(l, "%s is missing: the file must hold %s [%s]", field->name, field->name, field->axes);
     const enum seqmix_val_family_id family = l->dump->base.op->family;
     const int rank = seqmix_val_axes(field->axes), extra = st->rank - rank;
     l->lead = 0;
@@ -189,11 +184,12 @@ static bool find_lead(struct loader *l, const struct seqmix_val_field *field)
     else if (l->batches == 1)
         seqmix_val_note(l->dump, "leading batch axis of 1 dropped");
     else
-        seqmix_val_note(l->dump, "leading batch axis of %" PRId64 " taken as as many sequences of equal length", l->batches);
+        seqmix_val_note(l->dump, "leading batch axis of %" PRId64 " taken as as many sequences of equal length",
+                        l->batches);
     return true;
 }
 
-static bool load_inverse(struct loader *l, const seqmix_st_tensor *st, seqmix_tensor *t)
+static bool load_inverse(struct seqmix_val_loader *l, const seqmix_st_tensor *st, seqmix_tensor *t)
 {
     struct view v;
     if (!open_view(l, st, &v)) return false;
@@ -202,7 +198,7 @@ static bool load_inverse(struct loader *l, const seqmix_st_tensor *st, seqmix_te
     return load_input(l, &v, t);
 }
 
-static bool load_field(struct loader *l, const struct seqmix_val_field *field, seqmix_dtype *coarsest)
+static bool load_field(struct seqmix_val_loader *l, const struct seqmix_val_field *field, seqmix_dtype *coarsest)
 {
     struct seqmix_val_case *c = &l->dump->base;
     const seqmix_st_tensor *st = seqmix_st_find(l->st, field->name);
@@ -226,11 +222,11 @@ static bool load_field(struct loader *l, const struct seqmix_val_field *field, s
 }
 
 /* Deltanet fields that gate_kind does not use are set aside: the library refuses them, hypotheses may want them. */
-static bool set_aside_gates(struct loader *l, bool kind_given)
+static bool set_aside_gates(struct seqmix_val_loader *l)
 {
     seqmix_deltanet_args *a = &l->dump->base.args.deltanet;
     struct seqmix_val_case *c = &l->dump->base;
-    if (!kind_given && seqmix_present(&a->gate))
+    if (!l->gate_kind_given && seqmix_present(&a->gate))
         return REFUSE(l, "the file holds a gate but does not say what it is: --set gate_kind=LOG (ALPHA, SOFTPLUS, "
                          "BOUNDED_SIGMOID, NONE)");
     const bool raw = a->gate_kind == SEQMIX_GATE_SOFTPLUS || a->gate_kind == SEQMIX_GATE_BOUNDED_SIGMOID;
@@ -255,85 +251,6 @@ static bool set_aside_gates(struct loader *l, bool kind_given)
     return true;
 }
 
-/* ---------------------------------------------------------------- integer arrays */
-
-/* An optional I32 or I64 vector. NULL with *count -1 when absent. */
-static bool load_ints(struct loader *l, const char *name, int32_t **out, int64_t *count)
-{
-    const seqmix_st_tensor *st = seqmix_st_find(l->st, name);
-    *out = NULL;
-    *count = -1;
-    if (st == NULL) return true;
-    if (st->dtype != SEQMIX_ST_I32 && st->dtype != SEQMIX_ST_I64)
-        return REFUSE(l, "%s has dtype %s, must be I32 or I64", name, seqmix_st_dtype_name(st->dtype));
-    if (st->rank != 1) return REFUSE(l, "%s has rank %d, must be 1", name, (int)st->rank);
-    *count = st->shape[0];
-    if (*count > INT32_MAX) return REFUSE(l, "%s has %" PRId64 " entries, at most 2^31-1 are possible", name, *count);
-    *out = seqmix_val_take(&l->dump->base.memory, *count, sizeof **out);
-    if (*out == NULL) return REFUSE(l, "no memory for %s", name);
-    for (int64_t i = 0; i < *count; i++) {
-        const int64_t value = st->dtype == SEQMIX_ST_I64 ? ((const int64_t *)st->data)[i] : ((const int32_t *)st->data)[i];
-        if (value < INT32_MIN || value > INT32_MAX)
-            return REFUSE(l, "%s[%" PRId64 "]=%" PRId64 " does not fit 32 bits", name, i, value);
-        (*out)[i] = (int32_t)value;
-    }
-    return true;
-}
-
-static bool load_row_begin(struct loader *l)
-{
-    struct seqmix_val_case *c = &l->dump->base;
-    seqmix_batch *b = &c->batch;
-    int64_t count;
-    int32_t *begin;
-    if (!load_ints(l, "row_begin", &begin, &count)) return false;
-    if (begin != NULL) {
-        if (count < 2) return REFUSE(l, "row_begin has %" PRId64 " entries, must have n_seqs+1", count);
-        if (l->lead > 0 && l->batches > 1)
-            return REFUSE(l, "row_begin is given and the row tensors have a batch axis of %" PRId64, l->batches);
-    } else if (l->lead > 0 && l->batches > 1) {
-        count = l->batches + 1;
-        begin = seqmix_val_take(&c->memory, count, sizeof *begin);
-        if (begin == NULL) return REFUSE(l, "no memory for row_begin");
-        for (int64_t i = 0; i < count; i++)
-            begin[i] = (int32_t)(i * (c->rows / l->batches));
-    }
-    b->row_begin = begin;
-    b->n_seqs = begin != NULL ? (int32_t)(count - 1) : c->op->step ? (int32_t)c->rows : 1;
-    b->max_rows = begin != NULL || !c->op->step ? 0 : 1;
-    for (int32_t i = 0; begin != NULL && i < b->n_seqs; i++) {
-        const int64_t rows = (int64_t)begin[i + 1] - begin[i];
-        if (rows > b->max_rows && rows <= INT32_MAX) b->max_rows = (int32_t)rows;
-    }
-    if (b->max_rows == 0) b->max_rows = begin != NULL ? 1 : (int32_t)c->rows;
-    return true;
-}
-
-static bool load_batch(struct loader *l)
-{
-    struct seqmix_val_case *c = &l->dump->base;
-    seqmix_batch *b = &c->batch;
-    if (!load_row_begin(l)) return false;
-    int64_t count[5];
-    int32_t *array[5];
-    const char *const names[] = {"read_slot", "write_slot", "ckpt_seq", "ckpt_row", "ckpt_slot"};
-    for (int i = 0; i < 5; i++) {
-        if (!load_ints(l, names[i], &array[i], &count[i])) return false;
-        if (i < 2 && array[i] != NULL && count[i] != b->n_seqs)
-            return REFUSE(l, "%s has %" PRId64 " entries, n_seqs=%" PRId32, names[i], count[i], b->n_seqs);
-        if (i > 2 && count[i] != count[2])
-            return REFUSE(l, "%s has %" PRId64 " entries, ckpt_seq has %" PRId64 " (-1: absent)", names[i], count[i],
-                          count[2]);
-    }
-    b->read_slot = array[0];
-    b->write_slot = array[1];
-    b->ckpt_seq = array[2];
-    b->ckpt_row = array[3];
-    b->ckpt_slot = array[4];
-    b->n_checkpoints = count[2] > 0 ? (int32_t)count[2] : 0;
-    return true;
-}
-
 /* ---------------------------------------------------------------- states and outputs */
 
 /* The sizes that the inputs say the state's last two axes have. */
@@ -341,10 +258,18 @@ static void state_matrix(const struct seqmix_val_case *c, int64_t size[2])
 {
     const union seqmix_val_args *a = &c->args;
     switch (c->op->family) {
-    case SEQMIX_VAL_conv: size[0] = a->conv.x.shape[1], size[1] = a->conv.weight.shape[1] - 1; break;
-    case SEQMIX_VAL_scan: size[0] = a->scan.A.shape[0], size[1] = a->scan.A.shape[1]; break;
-    case SEQMIX_VAL_ssd: size[0] = a->ssd.x.shape[2], size[1] = a->ssd.B.shape[2]; break;
-    default: size[0] = a->deltanet.k.shape[2], size[1] = a->deltanet.v.shape[2]; break;
+    case SEQMIX_VAL_conv:
+        size[0] = a->conv.x.shape[1], size[1] = a->conv.weight.shape[1] - 1;
+        break;
+    case SEQMIX_VAL_scan:
+        size[0] = a->scan.A.shape[0], size[1] = a->scan.A.shape[1];
+        break;
+    case SEQMIX_VAL_ssd:
+        size[0] = a->ssd.x.shape[2], size[1] = a->ssd.B.shape[2];
+        break;
+    default:
+        size[0] = a->deltanet.k.shape[2], size[1] = a->deltanet.v.shape[2];
+        break;
     }
 }
 
@@ -360,7 +285,7 @@ static void drop_column(double *data, struct view *v)
 }
 
 /* A pool in the op's own order of axes. `by_shape` tells that only the swapped order fits its shape. */
-static bool load_pool(struct loader *l, const char *name, struct view *v, double **data, bool *by_shape)
+static bool load_pool(struct seqmix_val_loader *l, const char *name, struct view *v, double **data, bool *by_shape)
 {
     struct seqmix_val_case *c = &l->dump->base;
     const struct seqmix_val_field *field = seqmix_val_field_of(c->family, SEQMIX_VAL_STATE);
@@ -379,7 +304,8 @@ static bool load_pool(struct loader *l, const char *name, struct view *v, double
     const bool swap = l->dump->declared_swap ? swapped : swapped && !fits;
     *by_shape = swap && !l->dump->declared_swap;
     if (swap && v->count > 0) {
-        if (!seqmix_val_swap(*data, v->count / (got[0] * got[1]), got[0], got[1])) return REFUSE(l, "no memory for %s", name);
+        if (!seqmix_val_swap(*data, v->count / (got[0] * got[1]), got[0], got[1]))
+            return REFUSE(l, "no memory for %s", name);
     }
     if (swap) got[0] = want[0], got[1] = want[1];
     if (c->op->family == SEQMIX_VAL_conv && !swap && got[0] == want[0] && got[1] == want[1] + 1 && got[1] > 0) {
@@ -389,7 +315,7 @@ static bool load_pool(struct loader *l, const char *name, struct view *v, double
     return true;
 }
 
-static bool load_states(struct loader *l)
+static bool load_states(struct seqmix_val_loader *l)
 {
     struct seqmix_val_dump *dump = l->dump;
     struct seqmix_val_case *c = &dump->base;
@@ -403,8 +329,8 @@ static bool load_states(struct loader *l)
     const struct view *shape = c->pool != NULL ? &in : &out;
     for (int axis = 0; c->pool != NULL && final != NULL && axis < in.rank; axis++)
         if (in.shape[axis] != out.shape[axis])
-            return REFUSE(l, "state_out.shape[%d]=%" PRId64 " differs from state.shape[%d]=%" PRId64, axis, out.shape[axis],
-                          axis, in.shape[axis]);
+            return REFUSE(l, "state_out.shape[%d]=%" PRId64 " differs from state.shape[%d]=%" PRId64, axis,
+                          out.shape[axis], axis, in.shape[axis]);
     if (c->pool == NULL) c->pool = seqmix_val_take(&c->memory, out.count, sizeof *c->pool);
     if (c->pool == NULL) return REFUSE(l, "no memory for the state pool");
     *pool = (seqmix_tensor){.dtype = SEQMIX_F32, .rank = shape->rank};
@@ -427,12 +353,24 @@ static void output_shape(const struct seqmix_val_case *c, seqmix_tensor *t)
 {
     const union seqmix_val_args *a = &c->args;
     switch (c->op->family) {
-    case SEQMIX_VAL_conv: *t = a->conv.x; break;
-    case SEQMIX_VAL_scan: *t = a->scan.x; break;
-    case SEQMIX_VAL_ssd: *t = a->ssd.x; break;
-    case SEQMIX_VAL_deltanet: *t = a->deltanet.v; break;
-    case SEQMIX_VAL_inverse: *t = a->inverse.a; break;
-    case SEQMIX_VAL_norm: *t = a->norm.x; break;
+    case SEQMIX_VAL_conv:
+        *t = a->conv.x;
+        break;
+    case SEQMIX_VAL_scan:
+        *t = a->scan.x;
+        break;
+    case SEQMIX_VAL_ssd:
+        *t = a->ssd.x;
+        break;
+    case SEQMIX_VAL_deltanet:
+        *t = a->deltanet.v;
+        break;
+    case SEQMIX_VAL_inverse:
+        *t = a->inverse.a;
+        break;
+    case SEQMIX_VAL_norm:
+        *t = a->norm.x;
+        break;
     case SEQMIX_VAL_linear:
         *t = a->linear.x;
         t->shape[1] = t->stride[0] = a->linear.weight.shape[0];
@@ -445,7 +383,7 @@ static void output_shape(const struct seqmix_val_case *c, seqmix_tensor *t)
     t->data = NULL;
 }
 
-static bool load_output(struct loader *l)
+static bool load_output(struct seqmix_val_loader *l)
 {
     struct seqmix_val_case *c = &l->dump->base;
     const struct seqmix_val_field *field = seqmix_val_field_of(c->family, SEQMIX_VAL_OUTPUT);
@@ -465,9 +403,10 @@ static bool load_output(struct loader *l)
     if (c->op->family != SEQMIX_VAL_inverse && !fit(l, &v, field)) return false;
     if (v.rank != t->rank) return refuse_rank(l, &v, field);
     for (int axis = 0; axis < v.rank; axis++)
-        if (v.shape[axis] != t->shape[axis])
-            return REFUSE(l, "%s.shape[%d]=%" PRId64 " (rows folded), the inputs make it %" PRId64, field->name, axis,
-                          v.shape[axis], t->shape[axis]);
+        if (v.shape[axis] != t->shape[axis]) /* an inconsistent input may be the reason: the op's check speaks first */
+            return !seqmix_val_refuse(l->dump->late,
+                                      "%s.shape[%d]=%" PRId64 " (rows folded), the inputs make it %" PRId64,
+                                      field->name, axis, v.shape[axis], t->shape[axis]);
     l->dump->out.present = true;
     l->dump->out.dtype = engine_dtype(st->dtype);
     l->dump->out.count = v.count;
@@ -479,75 +418,32 @@ static bool load_output(struct loader *l)
 
 static bool is_known_tensor(const struct seqmix_val_family *family, const char *name)
 {
-    static const char *const arrays[] = {"row_begin", "read_slot", "write_slot", "ckpt_seq", "ckpt_row", "ckpt_slot", "state_out"};
+    static const char *const arrays[] = {"row_begin", "read_slot", "write_slot", "ckpt_seq",
+                                         "ckpt_row",  "ckpt_slot", "state_out"};
     if (seqmix_val_find_field(family, name) != NULL) return true;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && family->batch_offset != 0; i++)
         if (strcmp(arrays[i], name) == 0) return true;
     return family == &seqmix_val_families[SEQMIX_VAL_embed] && strcmp(name, "tokens") == 0;
 }
 
-static void add_name(char *list, size_t size, const char *name)
-{
-    const size_t at = strlen(list);
-    (void)snprintf(list + at, size - at, "%s%.40s", at > 0 ? ", " : "", name);
-}
-
 /* Names that nothing reads: a typing error shows here. */
-static void note_unknown(struct loader *l)
+static void note_unknown(struct seqmix_val_loader *l)
 {
     char names[200] = "";
     for (int64_t i = 0; i < l->st->n_tensors; i++)
         if (!is_known_tensor(l->dump->base.family, l->st->tensors[i].name))
-            add_name(names, sizeof names, l->st->tensors[i].name);
+            seqmix_val_add_name(names, sizeof names, l->st->tensors[i].name);
     if (names[0] != '\0') seqmix_val_note(l->dump, "tensors that the op does not have, ignored: %s", names);
     if (l->ignored[0] != '\0') seqmix_val_note(l->dump, "metadata that the op does not have, ignored: %s", l->ignored);
 }
 
-/* One key of the metadata or of --set. */
-static bool set(struct loader *l, const char *key, const char *value, bool from_file, bool *kind_given)
-{
-    struct seqmix_val_case *c = &l->dump->base;
-    bool known = false;
-    if (strcmp(key, "op") == 0 || strcmp(key, "max_rows") == 0 || (from_file && strcmp(key, "format") == 0)) return true;
-    if (from_file && strcmp(key, "source") == 0) return seqmix_val_note(l->dump, "source: %.250s", value), true;
-    if (strcmp(key, "state_order") == 0 && c->family->state_order != NULL) {
-        const char *order = c->family->state_order;
-        const bool plain = value[0] == order[0] && value[1] == order[1] && value[2] == '\0';
-        const bool swapped = !plain && value[0] == order[1] && value[1] == order[0] && value[2] == '\0';
-        l->dump->declared_swap = swapped;
-        return plain || swapped ? true
-                                : REFUSE(l, "state_order=%.20s is neither %c%c nor %c%c", value, order[0], order[1],
-                                         order[1], order[0]);
-    }
-    if (!seqmix_val_set_option(c, key, value, &known, l->why)) return false;
-    if (strcmp(key, "gate_kind") == 0) *kind_given = true;
-    if (!known && !from_file) return REFUSE(l, "--set %.60s: %s has no such option", key, c->op->name);
-    if (!known) add_name(l->ignored, sizeof l->ignored, key);
-    return true;
-}
-
-static bool find_op(struct loader *l, const char *op, const struct seqmix_val_setting *settings, int n_settings)
-{
-    for (int i = 0; i < n_settings; i++)
-        if (op == NULL && strcmp(settings[i].key, "op") == 0) op = settings[i].value;
-    if (op == NULL) op = seqmix_st_metadata(l->st, "op");
-    if (op == NULL) return REFUSE(l, "no op: the file's metadata names none, give --op");
-    struct seqmix_val_case *c = &l->dump->base;
-    c->op = seqmix_val_find_op(op);
-    if (c->op == NULL) return REFUSE(l, "there is no op called %.60s", op);
-    c->family = &seqmix_val_families[c->op->family];
-    const uint32_t size = (uint32_t)c->family->args_size;
-    memcpy(&c->args, &size, sizeof size); /* struct_size is every args struct's first member */
-    return true;
-}
-
-static bool load_rows(struct loader *l)
+static bool load_rows(struct seqmix_val_loader *l)
 {
     struct seqmix_val_case *c = &l->dump->base;
     if (c->op->family == SEQMIX_VAL_embed) {
         int32_t *tokens;
         int64_t count;
-        if (!load_ints(l, "tokens", &tokens, &count)) return false;
+        if (!seqmix_val_load_ints(l, "tokens", &tokens, &count)) return false;
         if (tokens == NULL) return REFUSE(l, "tokens is missing: the file must hold tokens [R] in I32 or I64");
         c->args.embed.tokens = tokens;
         c->args.embed.n_tokens = (int32_t)count;
@@ -559,22 +455,22 @@ static bool load_rows(struct loader *l)
     return REFUSE(l, "%s: %" PRId64 " rows, at most 2^31-1 are possible", c->family->fields->name, c->rows);
 }
 
-static bool load_all(struct loader *l, const struct seqmix_val_setting *settings, int n_settings)
+static bool load_all(struct seqmix_val_loader *l, const struct seqmix_val_setting *settings, int n_settings)
 {
     struct seqmix_val_dump *dump = l->dump;
     struct seqmix_val_case *c = &dump->base;
-    bool kind_given = false;
     for (int64_t i = 0; i < l->st->n_metadata; i++)
-        if (!set(l, l->st->metadata[i].key, l->st->metadata[i].value, true, &kind_given)) return false;
+        if (!seqmix_val_set(l, l->st->metadata[i].key, l->st->metadata[i].value, true)) return false;
     for (int i = 0; i < n_settings; i++)
-        if (!set(l, settings[i].key, settings[i].value, false, &kind_given)) return false;
+        if (!seqmix_val_set(l, settings[i].key, settings[i].value, false)) return false;
     note_unknown(l);
     if (!find_lead(l, c->family->fields)) return false;
     for (const struct seqmix_val_field *field = c->family->fields; field->name != NULL; field++)
-        if (field->role != SEQMIX_VAL_STATE && field->role != SEQMIX_VAL_OUTPUT && !load_field(l, field, &dump->x)) return false;
+        if (field->role != SEQMIX_VAL_STATE && field->role != SEQMIX_VAL_OUTPUT && !load_field(l, field, &dump->x))
+            return false;
     if (!load_rows(l)) return false;
-    if (c->op->family == SEQMIX_VAL_deltanet && !set_aside_gates(l, kind_given)) return false;
-    if (c->family->batch_offset != 0 && (!load_batch(l) || !load_states(l))) return false;
+    if (c->op->family == SEQMIX_VAL_deltanet && !set_aside_gates(l)) return false;
+    if (c->family->batch_offset != 0 && (!seqmix_val_load_batch(l) || !load_states(l))) return false;
     return load_output(l);
 }
 
@@ -585,8 +481,8 @@ bool seqmix_val_load(const char *path, const char *op, const struct seqmix_val_s
     why[0] = '\0';
     seqmix_safetensors st;
     if (!seqmix_st_open(path, &st, (seqmix_why){why, SEQMIX_VAL_TEXT})) return false;
-    struct loader l = {&st, dump, 0, 1, why, ""};
-    const bool ok = find_op(&l, op, settings, n_settings) && load_all(&l, settings, n_settings);
+    struct seqmix_val_loader l = {&st, dump, 0, 1, why, "", false};
+    const bool ok = seqmix_val_choose_op(&l, op, settings, n_settings) && load_all(&l, settings, n_settings);
     seqmix_st_close(&st);
     return ok;
 }

@@ -35,7 +35,8 @@ static struct seqmix_context *new_context(const struct seqmix_val_case *c, char 
     }
     desc.level_cap = SEQMIX_LEVEL_CPU_REF;
     desc.max_seqs = writers > 4096 ? (int32_t)writers : 0;
-    if (seqmix_ctx_create(seqmix_get_api(SEQMIX_ABI_VERSION), &desc, &ctx, why, SEQMIX_VAL_TEXT) != SEQMIX_OK) return NULL;
+    if (seqmix_ctx_create(seqmix_get_api(SEQMIX_ABI_VERSION), &desc, &ctx, why, SEQMIX_VAL_TEXT) != SEQMIX_OK)
+        return NULL;
     struct seqmix_context *context = (struct seqmix_context *)(void *)ctx;
     context->op = c->op->name;
     return context;
@@ -45,9 +46,11 @@ static seqmix_status check_args(struct seqmix_context *ctx, const struct seqmix_
 {
     switch (c->op->id) {
 #define SEQMIX_OP(ID, op, family, step)                                                                                \
-    case SEQMIX_OP_##ID: return seqmix_check_##family(ctx, &c->args.family, (step) ? SEQMIX_CHECK_STEP : 0);
+    case SEQMIX_OP_##ID:                                                                                               \
+        return seqmix_check_##family(ctx, &c->args.family, (step) ? SEQMIX_CHECK_STEP : 0);
 #include "ops.def"
-    default: return SEQMIX_ERR_INTERNAL;
+    default:
+        return SEQMIX_ERR_INTERNAL;
     }
 }
 
@@ -73,9 +76,12 @@ static seqmix_status run_oracle(struct seqmix_context *ctx, const struct seqmix_
     void *workspace = NULL;
     switch (c->op->id) {
 #define SEQMIX_OP(ID, op, family, step)                                                                                \
-    case SEQMIX_OP_##ID: RUN(op, family); break;
+    case SEQMIX_OP_##ID:                                                                                               \
+        RUN(op, family);                                                                                               \
+        break;
 #include "ops.def"
-    default: break;
+    default:
+        break;
     }
     free(workspace);
     return status;
@@ -94,9 +100,51 @@ bool seqmix_val_check(struct seqmix_val_case *c, char why[SEQMIX_VAL_TEXT])
     return ok;
 }
 
+/* Whether some sequence reads a slot that another one, or a checkpoint of another one, writes: no legal call does. */
+static bool reads_what_others_write(struct seqmix_val_case *c, const seqmix_tensor *pool)
+{
+    int32_t *writer = seqmix_val_take(&c->memory, pool->shape[0], sizeof *writer); /* 1 + the sequence */
+    if (writer == NULL) return false;
+    for (int32_t i = 0; i < c->batch.n_seqs; i++) {
+        const int64_t slot = seqmix_batch_seq(&c->batch, c->rows, pool, i).write_slot;
+        if (slot >= 0) writer[slot] = i + 1;
+    }
+    for (int32_t i = 0; i < c->batch.n_checkpoints; i++)
+        if (c->batch.ckpt_slot[i] >= 0) writer[c->batch.ckpt_slot[i]] = c->batch.ckpt_seq[i] + 1;
+    for (int32_t i = 0; i < c->batch.n_seqs; i++) {
+        const int64_t slot = seqmix_batch_seq(&c->batch, c->rows, pool, i).read_slot;
+        if (slot >= 0 && writer[slot] != 0 && writer[slot] != i + 1) return true;
+    }
+    return false;
+}
+
+/* Doubles the pool: sequences read from the second half, which nobody writes. */
+static bool part_reads_from_writes(struct seqmix_val_case *c, struct seqmix_val_result *result)
+{
+    seqmix_tensor *pool = seqmix_val_state(c);
+    const int64_t slots = pool->shape[0], count = seqmix_tensor_count(pool);
+    int32_t *read = seqmix_val_take(&c->memory, c->batch.n_seqs, sizeof *read);
+    int32_t *write = seqmix_val_take(&c->memory, c->batch.n_seqs, sizeof *write);
+    double *both = seqmix_val_take(&c->memory, 2 * count, sizeof *both);
+    if (read == NULL || write == NULL || both == NULL || slots > INT32_MAX / 2) return false;
+    for (int32_t i = 0; i < c->batch.n_seqs; i++) {
+        const struct seqmix_seq seq = seqmix_batch_seq(&c->batch, c->rows, pool, i);
+        read[i] = (int32_t)(seq.read_slot >= 0 ? seq.read_slot + slots : -1);
+        write[i] = (int32_t)seq.write_slot;
+    }
+    memcpy(both, c->pool, (size_t)count * sizeof *both);
+    memcpy(both + count, c->pool, (size_t)count * sizeof *both);
+    c->batch.read_slot = read;
+    c->batch.write_slot = write;
+    result->state = both;
+    pool->data = both;
+    pool->shape[0] = 2 * slots;
+    return true;
+}
+
 static bool run(struct seqmix_val_case *c, struct seqmix_val_result *result, char why[SEQMIX_VAL_TEXT])
 {
-    const seqmix_tensor *pool = seqmix_val_state(c);
+    seqmix_tensor *pool = seqmix_val_state(c);
     const int64_t states = c->pool != NULL ? seqmix_tensor_count(pool) : 0;
     *result = (struct seqmix_val_result){0};
     result->out = seqmix_val_take(&c->memory, seqmix_tensor_count(seqmix_val_output(c)), sizeof *result->out);
@@ -108,11 +156,18 @@ static bool run(struct seqmix_val_case *c, struct seqmix_val_result *result, cha
         seqmix_val_twisted(c, result->out, result->state);
         return true;
     }
+    const seqmix_batch batch = c->batch;
+    const int64_t slots = c->pool != NULL ? pool->shape[0] : 0;
+    if (c->pool != NULL && reads_what_others_write(c, pool) && !part_reads_from_writes(c, result))
+        return seqmix_val_refuse(why, "no memory for a second pool");
     struct seqmix_context *ctx = new_context(c, why);
     if (ctx == NULL) return false;
     const seqmix_status status = run_oracle(ctx, c);
     seqmix_ctx_destroy(&ctx->pub);
-    return status == SEQMIX_OK ? true : seqmix_val_refuse(why, "the recurrence could not be run: status %d", (int)status);
+    c->batch = batch;
+    if (c->pool != NULL) pool->shape[0] = slots;
+    return status == SEQMIX_OK ? true
+                               : seqmix_val_refuse(why, "the recurrence could not be run: status %d", (int)status);
 }
 
 /* Leaves out the last row of every sequence: rows move up, the batch's ranges shrink. */

@@ -17,8 +17,8 @@ static const char *verdict_word(bool pass)
 }
 
 /* "row 3 head 1", "slot 0 head 2", "row 3". */
-static void place(char *text, size_t size, const struct seqmix_val_dump *dump, const struct seqmix_val_error *e, int64_t row,
-                  int64_t head)
+static void place(char *text, size_t size, const struct seqmix_val_dump *dump, const struct seqmix_val_error *e,
+                  int64_t row, int64_t head)
 {
     const struct seqmix_val_family *family = dump->base.family;
     const bool is_state = strcmp(e->name, "state_out") == 0;
@@ -62,16 +62,17 @@ static void print_failure(FILE *out, const struct seqmix_val_dump *dump, const s
     if (e->name == NULL || e->pass) return;
     place(at, sizeof at, dump, e, e->bad_row, e->bad_head);
     if (e->bad_row >= 0)
-        (void)fprintf(out, "%s: first bad vector: %s; %" PRId64 " of %" PRId64 " vectors are bad\n", e->name, at, e->bad_vectors,
-                      e->rows * e->heads);
+        (void)fprintf(out, "%s: first bad vector: %s; %" PRId64 " of %" PRId64 " vectors are bad\n", e->name, at,
+                      e->bad_vectors, e->rows * e->heads);
     else
         (void)fprintf(out, "%s: no single vector is over 4 bounds, all together are over one\n", e->name);
     place(at, sizeof at, dump, e, e->max_row, e->max_head);
     if (e->max_row >= 0)
-        (void)fprintf(out, "%s: largest difference: %s element %" PRId64 ": %.9g, expected %.9g\n", e->name, at, e->max_at,
-                      e->max_got, e->max_expected);
+        (void)fprintf(out, "%s: largest difference: %s element %" PRId64 ": %.9g, expected %.9g\n", e->name, at,
+                      e->max_at, e->max_got, e->max_expected);
     if (e->nonfinite_differ > 0)
-        (void)fprintf(out, "%s: %" PRId64 " element(s) finite in one and not in the other\n", e->name, e->nonfinite_differ);
+        (void)fprintf(out, "%s: %" PRId64 " element(s) finite in one and not in the other\n", e->name,
+                      e->nonfinite_differ);
 }
 
 /* RMS errors of a finding: output / state. */
@@ -107,16 +108,19 @@ static void print_conclusion(FILE *out, const struct seqmix_val_verdict *verdict
 {
     for (int i = 0; i < f->n_explaining; i++) {
         const struct seqmix_val_finding *finding = &f->found[i];
-        (void)fprintf(out, "explained by: %s%s%s\n", finding->cause[0]->sentence, finding->cause[1] != NULL ? "; and " : "",
+        (void)fprintf(out, "explained by: %s%s%s\n", finding->cause[0]->sentence,
+                      finding->cause[1] != NULL ? "; and " : "",
                       finding->cause[1] != NULL ? finding->cause[1]->sentence : "");
     }
     if (f->n_explaining > 0) return;
-    (void)fprintf(out, "explained by none of %d hypotheses%s\n", f->n_tried, f->n_pairs > 0 ? ", alone or in pairs" : "");
+    (void)fprintf(out, "explained by none of %d hypotheses%s\n", f->n_tried,
+                  f->n_pairs > 0 ? ", alone or in pairs" : "");
     if (f->n > 0 && is_partial(&f->found[0], verdict))
         (void)fprintf(out, "nearest: %s (%.1fx the bound, from %.3gx)\n", f->found[0].cause[0]->sentence,
                       f->found[0].verdict.ratio, verdict->ratio);
     else if (verdict->ratio < 30)
-        (void)fprintf(out, "the error is %.1fx the bound: more likely lost precision than a wrong formula\n", verdict->ratio);
+        (void)fprintf(out, "the error is %.1fx the bound: more likely lost precision than a wrong formula\n",
+                      verdict->ratio);
 }
 
 void seqmix_val_print(FILE *out, const char *path, const struct seqmix_val_dump *dump,
@@ -126,8 +130,8 @@ void seqmix_val_print(FILE *out, const char *path, const struct seqmix_val_dump 
     print_sizes(out, dump);
     for (int i = 0; i < dump->n_notes; i++)
         (void)fprintf(out, "note: %s\n", dump->notes[i]);
-    (void)fprintf(out, "\n%-9s  %-5s  %-9s  %-9s  %-26s  %-9s  %-8s  %s\n", "output", "dtype", "rms err", "worst vec", "at",
-                  "max abs", "bound", "non-finite got/expected");
+    (void)fprintf(out, "\n%-9s  %-5s  %-9s  %-9s  %-26s  %-9s  %-8s  %s\n", "output", "dtype", "rms err", "worst vec",
+                  "at", "max abs", "bound", "non-finite got/expected");
     for (int i = 0; i < 2; i++)
         if (verdict->error[i].name != NULL) print_error(out, dump, &verdict->error[i]);
     const bool pass = verdict->pass && !dump->initial_by_shape && !dump->state_out.transposed;
@@ -194,7 +198,8 @@ static cJSON *finding_json(const struct seqmix_val_finding *finding, bool explai
     char sentence[2 * SEQMIX_VAL_TEXT];
     for (int i = 0; i < 2 && finding->cause[i] != NULL; i++)
         (void)cJSON_AddItemToArray(causes, cJSON_CreateString(finding->cause[i]->name));
-    (void)snprintf(sentence, sizeof sentence, "%s%s%s", finding->cause[0]->sentence, finding->cause[1] != NULL ? "; and " : "",
+    (void)snprintf(sentence, sizeof sentence, "%s%s%s", finding->cause[0]->sentence,
+                   finding->cause[1] != NULL ? "; and " : "",
                    finding->cause[1] != NULL ? finding->cause[1]->sentence : "");
     (void)cJSON_AddStringToObject(o, "sentence", sentence);
     (void)cJSON_AddBoolToObject(o, "explains", explaining);
@@ -202,7 +207,8 @@ static cJSON *finding_json(const struct seqmix_val_finding *finding, bool explai
     for (int i = 0; i < 2; i++)
         if (finding->verdict.error[i].name != NULL)
             add_number(o, i == 0 ? "rms_output" : "rms_state_out",
-                       finding->verdict.error[i].nonfinite_differ > 0 ? (double)INFINITY : finding->verdict.error[i].rms);
+                       finding->verdict.error[i].nonfinite_differ > 0 ? (double)INFINITY
+                                                                      : finding->verdict.error[i].rms);
     return o;
 }
 

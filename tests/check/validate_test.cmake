@@ -6,6 +6,8 @@ pkg_check_modules(SEQMIX_VALIDATE_DEPS REQUIRED IMPORTED_TARGET libcjson)
 add_executable(test_validate
   test_validate.c
   test_validate_engine.c
+  test_validate_files.c
+  test_validate_sample.c
   safetensors_write.c
   validate.c
   validate_case.c
@@ -26,7 +28,6 @@ target_include_directories(test_validate PRIVATE ${PROJECT_SOURCE_DIR}/src/model
 target_compile_definitions(test_validate PRIVATE _POSIX_C_SOURCE=200809L)
 target_link_libraries(test_validate PRIVATE seqmix_flags seqmix_internal seqmix_oracle seqmix_static
   PkgConfig::SEQMIX_VALIDATE_DEPS m)
-if(BUILD_TESTING OR SEQMIX_TESTS)
-  add_test(NAME check.validate COMMAND test_validate ${PROJECT_SOURCE_DIR}/tests/golden/dumps)
-  set_tests_properties(check.validate PROPERTIES LABELS check)
-endif()
+enable_testing() # this folder is entered before the top one's enable_testing()
+add_test(NAME check.validate COMMAND test_validate ${PROJECT_SOURCE_DIR}/tests/golden/dumps)
+set_tests_properties(check.validate PROPERTIES LABELS check)

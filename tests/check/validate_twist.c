@@ -17,7 +17,7 @@ struct update {
     int64_t n_k, n_v;
     bool delta;
     double decay[WIDTH], k[WIDTH], q[WIDTH], v[WIDTH], scale;
-    double beta, write[WIDTH]; /* factor of the write, per k */
+    double beta, write[WIDTH];      /* factor of the write, per k */
     double add[WIDTH], gate[WIDTH]; /* output = scale*S'q + add, times gate */
 };
 
@@ -213,10 +213,13 @@ static struct sizes sizes_of(const struct seqmix_val_case *c)
 {
     const union seqmix_val_args *a = &c->args;
     switch (c->op->family) {
-    case SEQMIX_VAL_scan: return (struct sizes){a->scan.x.shape[1], a->scan.A.shape[1], 1, true, scan_update};
-    case SEQMIX_VAL_ssd: return (struct sizes){a->ssd.x.shape[1], a->ssd.B.shape[2], a->ssd.x.shape[2], true, ssd_update};
+    case SEQMIX_VAL_scan:
+        return (struct sizes){a->scan.x.shape[1], a->scan.A.shape[1], 1, true, scan_update};
+    case SEQMIX_VAL_ssd:
+        return (struct sizes){a->ssd.x.shape[1], a->ssd.B.shape[2], a->ssd.x.shape[2], true, ssd_update};
     default:
-        return (struct sizes){a->deltanet.v.shape[1], a->deltanet.k.shape[2], a->deltanet.v.shape[2], false, delta_update};
+        return (struct sizes){a->deltanet.v.shape[1], a->deltanet.k.shape[2], a->deltanet.v.shape[2], false,
+                              delta_update};
     }
 }
 
@@ -225,8 +228,8 @@ static void store(double *pool, int64_t slot, int64_t head, int64_t heads, const
     if (slot >= 0 && pool != NULL) memcpy(pool + (slot * heads + head) * count, s, (size_t)count * sizeof *s);
 }
 
-static void run_sequence(struct seqmix_val_case *c, const struct sizes *z, const struct seqmix_seq *seq, const double *initial,
-                         int64_t head, double *s, double *out, double *state)
+static void run_sequence(struct seqmix_val_case *c, const struct sizes *z, const struct seqmix_seq *seq,
+                         const double *initial, int64_t head, double *s, double *out, double *state)
 {
     const int64_t count = z->n_k * z->n_v;
     const struct head_state view = {s, z->value_first ? 1 : z->n_v, z->value_first ? z->n_k : 1};

@@ -24,8 +24,8 @@ int check_ladder(const char *name, struct ladder *ladder)
     }
     const struct seqmix_kernels *chain[CHECK_MAX_RUNGS];
     int n = 0;
-    for (const struct seqmix_kernels *t = ((struct seqmix_context *)(void *)ctx)->rung; t != NULL && n < CHECK_MAX_RUNGS - 1;
-         t = t->lower)
+    for (const struct seqmix_kernels *t = ((struct seqmix_context *)(void *)ctx)->rung;
+         t != NULL && n < CHECK_MAX_RUNGS - 1; t = t->lower)
         chain[n++] = t;
     seqmix_ctx_destroy(ctx);
     chain[n] = NULL;
@@ -34,7 +34,8 @@ int check_ladder(const char *name, struct ladder *ladder)
         if (all || strcmp(name, chain[i]->name) == 0)
             ladder->rungs[ladder->n++] = (struct ladder_rung){chain[i], chain[i + 1], chain[i]->name};
     if (all || strcmp(name, "chunk-plain") == 0)
-        ladder->rungs[ladder->n++] = (struct ladder_rung){&seqmix_kernels__chunk_plain, &seqmix_kernels__ref, "chunk-plain"};
+        ladder->rungs[ladder->n++] =
+            (struct ladder_rung){&seqmix_kernels__chunk_plain, &seqmix_kernels__ref, "chunk-plain"};
     if (ladder->n == 0) fprintf(stderr, "seqmix-check: no rung is called %s\n", name);
     return ladder->n > 0 ? 0 : -1;
 }
@@ -106,7 +107,8 @@ static bool parse_id(const char *id, const struct check_op **op, seqmix_dtype *x
     for (int d = 0; d < 3; d++)
         if (strcmp(parts[1], seqmix_dtype_name(dtypes[d])) == 0) *x = dtypes[d];
     for (int name = 0; name < CLASS_COUNT; name++)
-        if (strcmp(parts[2], check_class_name((enum check_class)name)) == 0) *use = check_use(*op, (enum check_class)name);
+        if (strcmp(parts[2], check_class_name((enum check_class)name)) == 0)
+            *use = check_use(*op, (enum check_class)name);
     char *end;
     *variant = strtol(parts[3], &end, 10);
     return *x != 0 && *use != NULL && *end == '\0' && *variant >= 0 && *variant < (*use)->variants[LEVEL_FULL];

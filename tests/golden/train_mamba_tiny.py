@@ -186,12 +186,12 @@ def check_scan_gradient():
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("workdir")
-    ap.add_argument("--steps", type=int, default=2200)
+    ap.add_argument("--steps", type=int, default=6000)
     ap.add_argument("--minutes", type=float, default=0, help="stop after this long, 0 = after the steps")
     ap.add_argument("--threads", type=int, default=2)
-    ap.add_argument("--batch", type=int, default=16)
+    ap.add_argument("--batch", type=int, default=4)
     ap.add_argument("--length", type=int, default=160)
-    ap.add_argument("--lr", type=float, default=4e-3)
+    ap.add_argument("--lr", type=float, default=3e-3)
     ap.add_argument("--out", default=os.path.join(HERE, "mamba-tiny"))
     args = ap.parse_args()
     os.makedirs(args.workdir, exist_ok=True)
@@ -216,7 +216,7 @@ def main():
     decay = [p for n, p in model.named_parameters() if p.ndim >= 2 and "A_log" not in n and "conv1d" not in n]
     rest = [p for n, p in model.named_parameters() if not (p.ndim >= 2 and "A_log" not in n and "conv1d" not in n)]
     opt = torch.optim.AdamW([{"params": decay, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}],
-                            lr=args.lr, betas=(0.9, 0.98), eps=1e-9)
+                            lr=args.lr, betas=(0.9, 0.985), eps=1e-9)
     gen = torch.Generator().manual_seed(7)
 
     def evaluate():
@@ -250,12 +250,12 @@ def main():
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         opt.step()
         run.append(loss.item())
-        if step % 50 == 49 or step < 3:
-            print(f"step {step + 1} loss {sum(run[-50:]) / len(run[-50:]):.4f} lr {lr:.2e} "
+        if step % 100 == 99:
+            print(f"step {step + 1} loss {sum(run[-100:]) / len(run[-100:]):.4f} lr {lr:.2e} "
                   f"{(time.time() - start) / (step + 1):.3f} s/step", flush=True)
-        if step % 400 == 399:
+        if step % 1000 == 999:
             print(f"step {step + 1} validation {evaluate():.4f} nats/token", flush=True)
-    print(f"step {len(run)} end: loss {sum(run[-50:]) / 50:.4f}, validation {evaluate():.4f} nats/token", flush=True)
+    print(f"step {len(run)} end: loss {sum(run[-100:]) / 100:.4f}, validation {evaluate():.4f} nats/token", flush=True)
 
     from safetensors.torch import save_file
     from transformers import GenerationConfig, MambaConfig, MambaForCausalLM

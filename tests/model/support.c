@@ -24,7 +24,8 @@ const char *in_dir(const char *dir, const char *name)
 {
     char *path = paths[next_path];
     next_path = (next_path + 1) % N_PATHS;
-    (void)snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+    int n = snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+    ck_assert(n > 0 && n < (int)sizeof paths[0]);
     return path;
 }
 

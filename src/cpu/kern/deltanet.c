@@ -24,7 +24,7 @@ struct pair {
     float read[4][DELTA_DIM];  /* c1.k1, c1.q1, c1.c2.k2, c1.c2.q2 */
     float write[3][DELTA_DIM]; /* c1.c2, c2.k1, k2 */
     float half[2][DELTA_DIM];  /* c1, k1: the update after the first row alone, for checkpoints */
-    float beta[2], k2_k1, q1_k1, q2_k1, q2_k2;
+    float beta[2], k2_k1, k2_k1_rest, q1_k1, q2_k1, q2_k2; /* k2_k1 as an unevaluated pair */
 };
 
 struct delta {
@@ -47,6 +47,22 @@ struct work {
     struct buffers buffers;
     int64_t head, first, end; /* columns */
 };
+
+/* The dot product as high + *rest. Its error is the same for every pair of a run of identical keys, so rounding it once to f32
+ * would add up over thousands of rows where b*|k|^2 is near 2. */
+static float exact_dot(const float *x, const float *y, int64_t n, float *rest)
+{
+    double partial[4] = {0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int lane = 0; lane < 4; lane++)
+            partial[lane] += (double)x[i + lane] * (double)y[i + lane];
+    for (; i < n; i++)
+        partial[0] += (double)x[i] * (double)y[i];
+    const double sum = (partial[0] + partial[2]) + (partial[1] + partial[3]);
+    *rest = (float)(sum - (double)(float)sum);
+    return (float)sum;
+}
 
 static void prepare_pair(const seqmix_deltanet_args *a, int64_t t, int n_rows, int64_t h, struct pair *p)
 {
@@ -78,7 +94,7 @@ static void prepare_pair(const seqmix_deltanet_args *a, int64_t t, int n_rows, i
         p->write[1][d] = c2[d] * k1[d];
     }
     p->q1_k1 = delta_dot(q[0], k1, dim);
-    p->k2_k1 = delta_dot(k2, p->write[1], dim);
+    p->k2_k1 = exact_dot(k2, p->write[1], dim, &p->k2_k1_rest);
     p->q2_k1 = delta_dot(q[1], p->write[1], dim);
     p->q2_k2 = delta_dot(q[1], k2, dim);
 }
@@ -146,7 +162,7 @@ static void solve_pair(const struct work *w, const struct pair *p, int64_t t, in
         const vf o1 = v_fma(v_set1(p->q1_k1), u[0][half], sum[1][half]);
         row_put_lanes(&a->o, o_row + at, v_mul(scale, o1), lanes);
         if (n_rows == 1) continue;
-        const vf seen = v_fma(v_set1(p->k2_k1), u[0][half], sum[2][half]);
+        const vf seen = v_fma(v_set1(p->k2_k1_rest), u[0][half], v_fma(v_set1(p->k2_k1), u[0][half], sum[2][half]));
         u[1][half] = v_mul(v_set1(p->beta[1]), v_sub(row_lanes(&a->v, v_row + a->v.stride[0] + at, lanes), seen));
         const vf o2 = v_fma(v_set1(p->q2_k2), u[1][half], v_fma(v_set1(p->q2_k1), u[0][half], sum[3][half]));
         row_put_lanes(&a->o, o_row + a->o.stride[0] + at, v_mul(scale, o2), lanes);
@@ -257,7 +273,8 @@ seqmix_status KERN(deltanet_chunk_forward_plan)(const struct seqmix_context *ctx
     return SEQMIX_OK;
 }
 
-seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace)
+seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seqmix_deltanet_args *args,
+                                           void *workspace)
 {
     struct delta delta = {.workspace = workspace, .worker_size = worker_size(args)};
     cut(args, &delta);

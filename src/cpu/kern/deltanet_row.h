@@ -73,7 +73,8 @@ static inline float delta_dot(const float *x, const float *y, int64_t n)
 }
 
 /* Row t of q or k at a key head, L2-normalised if the options say so. */
-static inline void delta_key(const seqmix_deltanet_args *a, const seqmix_tensor *rows, int64_t t, int64_t head, float *out)
+static inline void delta_key(const seqmix_deltanet_args *a, const seqmix_tensor *rows, int64_t t, int64_t head,
+                             float *out)
 {
     const int64_t dim = rows->shape[2];
     row_load(rows, t * rows->stride[0] + head * rows->stride[1], dim, out);

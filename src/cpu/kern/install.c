@@ -12,7 +12,11 @@ void KERN(install)(struct seqmix_kernels *rung)
     INSTALL(short_conv_step);
     INSTALL(selective_scan_rows);
     INSTALL(selective_scan_step);
+    INSTALL(ssd_chunk_forward);
+    INSTALL(ssd_step);
     INSTALL(deltanet_chunk_forward);
+    INSTALL(deltanet_step);
+    INSTALL(unit_lower_inverse);
     INSTALL(gated_rms_norm_rows);
     INSTALL(linear);
 }

@@ -11,7 +11,7 @@
 #define SEQMIX_TEXT(isa)      SEQMIX_TEXT_(isa)
 
 /* seqmix_<op>__<isa> */
-#define KERN(op) SEQMIX_JOIN(op, SEQMIX_ISA)
+#define KERN(op)          SEQMIX_JOIN(op, SEQMIX_ISA)
 /* "cpu-<isa>/<kernel>" */
 #define KERN_NAME(kernel) "cpu-" SEQMIX_TEXT(SEQMIX_ISA) "/" kernel
 
@@ -19,7 +19,7 @@
 #define KERN_DECLARE(op, family)                                                                                       \
     seqmix_status KERN(op##_plan)(const struct seqmix_context *ctx, const seqmix_##family##_args *args,                \
                                   struct seqmix_plan *plan);                                                           \
-    seqmix_status KERN(op)(struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace);
+    seqmix_status KERN(op)(struct seqmix_context * ctx, const seqmix_##family##_args *args, void *workspace);
 
 KERN_DECLARE(short_conv_rows, conv)
 KERN_DECLARE(short_conv_step, conv)

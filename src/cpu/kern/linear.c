@@ -74,20 +74,32 @@ static inline __attribute__((always_inline)) void dot_rows(const void *const w[O
                                                            float sums[OUTPUTS][ROWS])
 {
     switch (n_rows) {
-    case 1: dot_tile(w, dtype, n_out, x, x_stride, 1, n, sums); break;
-    case 2: dot_tile(w, dtype, n_out, x, x_stride, 2, n, sums); break;
-    default: dot_tile(w, dtype, n_out, x, x_stride, 3, n, sums); break;
+    case 1:
+        dot_tile(w, dtype, n_out, x, x_stride, 1, n, sums);
+        break;
+    case 2:
+        dot_tile(w, dtype, n_out, x, x_stride, 2, n, sums);
+        break;
+    default:
+        dot_tile(w, dtype, n_out, x, x_stride, 3, n, sums);
+        break;
     }
 }
 
 /* Outputs beyond n_out repeat the last weight row; their sums are not used. */
-static void dot(const void *const w[OUTPUTS], seqmix_dtype dtype, const float *x, int64_t x_stride, int n_rows, int64_t n,
-                float sums[OUTPUTS][ROWS])
+static void dot(const void *const w[OUTPUTS], seqmix_dtype dtype, const float *x, int64_t x_stride, int n_rows,
+                int64_t n, float sums[OUTPUTS][ROWS])
 {
     switch (dtype) {
-    case SEQMIX_F32: dot_rows(w, SEQMIX_F32, OUTPUTS, x, x_stride, n_rows, n, sums); break;
-    case SEQMIX_BF16: dot_rows(w, SEQMIX_BF16, OUTPUTS, x, x_stride, n_rows, n, sums); break;
-    default: dot_rows(w, SEQMIX_F16, OUTPUTS, x, x_stride, n_rows, n, sums); break;
+    case SEQMIX_F32:
+        dot_rows(w, SEQMIX_F32, OUTPUTS, x, x_stride, n_rows, n, sums);
+        break;
+    case SEQMIX_BF16:
+        dot_rows(w, SEQMIX_BF16, OUTPUTS, x, x_stride, n_rows, n, sums);
+        break;
+    default:
+        dot_rows(w, SEQMIX_F16, OUTPUTS, x, x_stride, n_rows, n, sums);
+        break;
     }
 }
 
@@ -153,7 +165,8 @@ static void layout(const struct seqmix_context *ctx, struct linear *linear, stru
         linear->wide_w = seqmix_take(cursor, (size_t)ctx->n_workers * TUNE_LINEAR_OUTPUTS * inputs * sizeof(float));
 }
 
-seqmix_status KERN(linear_plan)(const struct seqmix_context *ctx, const seqmix_linear_args *args, struct seqmix_plan *plan)
+seqmix_status KERN(linear_plan)(const struct seqmix_context *ctx, const seqmix_linear_args *args,
+                                struct seqmix_plan *plan)
 {
     struct linear linear = {.args = args};
     struct seqmix_cursor cursor = {NULL, 0};

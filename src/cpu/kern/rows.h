@@ -67,7 +67,8 @@ static inline const float *row_f32(const seqmix_tensor *t, int64_t offset, int64
 }
 
 /* n elements `stride` apart as f32; an absent tensor gives `absent`. */
-static inline void vector_load(const seqmix_tensor *t, int64_t offset, int64_t stride, int64_t n, float absent, float *out)
+static inline void vector_load(const seqmix_tensor *t, int64_t offset, int64_t stride, int64_t n, float absent,
+                               float *out)
 {
     if (seqmix_present(t) && stride == 1) {
         row_load(t, offset, n, out);

@@ -5,8 +5,8 @@
  * softplus in the row loop would stall it. y sums over n in order, so a row's bits depend on nothing but the row and state.
  */
 #include "../vec/vec_math.h"
-#include "isa.h"
 #include "batch.h"
+#include "isa.h"
 #include "parallel.h"
 #include "rows.h"
 #include "tune.h"
@@ -68,8 +68,8 @@ static inline vf decay(vf delta, const float *rate)
 }
 
 /* Rows [begin, begin+n_rows) of the V_LANES channels from channel c of the block on. */
-static void scan_lanes(const seqmix_scan_args *a, const struct seqmix_seq *seq, struct block *b, int64_t c, int64_t begin,
-                       int64_t n_rows, int32_t checkpoint)
+static void scan_lanes(const seqmix_scan_args *a, const struct seqmix_seq *seq, struct block *b, int64_t c,
+                       int64_t begin, int64_t n_rows, int32_t checkpoint)
 {
     struct lanes *lanes = &b->lanes[c / V_LANES];
     const int64_t states = a->A.shape[1], channel = b->first + c;

@@ -5,8 +5,8 @@
  * pools whose states are contiguous and A likewise; others are the rung's below.
  */
 #include "../vec/vec_math.h"
-#include "isa.h"
 #include "batch.h"
+#include "isa.h"
 #include "parallel.h"
 #include "rows.h"
 #include "tune.h"

@@ -4,8 +4,8 @@
  * that starts with the K-1 rows before them, from the state or the rows just done; channels are on the lanes.
  */
 #include "../vec/vec_math.h"
-#include "isa.h"
 #include "batch.h"
+#include "isa.h"
 #include "parallel.h"
 #include "rows.h"
 #include "tune.h"
@@ -28,7 +28,8 @@ static void load_parameters(const seqmix_conv_args *a, struct block *b)
 {
     for (int j = 0; j <= b->past; j++)
         for (int64_t c = 0; c < b->n; c++)
-            b->weight[j][c] = seqmix_load_f32(&a->weight, (b->first + c) * a->weight.stride[0] + j * a->weight.stride[1]);
+            b->weight[j][c] =
+                seqmix_load_f32(&a->weight, (b->first + c) * a->weight.stride[0] + j * a->weight.stride[1]);
     vector_load(&a->bias, b->first * a->bias.stride[0], a->bias.stride[0], b->n, 0, b->bias);
 }
 
@@ -36,10 +37,10 @@ static void load_past(const seqmix_conv_args *a, int64_t slot, struct block *b)
 {
     for (int j = 0; j < b->past; j++)
         for (int64_t c = 0; c < b->n; c++)
-            b->rows[j][c] = slot < 0 ? 0
-                                     : seqmix_load_f32(&a->state, slot * a->state.stride[0] +
-                                                                      (b->first + c) * a->state.stride[1] +
-                                                                      j * a->state.stride[2]);
+            b->rows[j][c] =
+                slot < 0 ? 0
+                         : seqmix_load_f32(&a->state, slot * a->state.stride[0] + (b->first + c) * a->state.stride[1] +
+                                                          j * a->state.stride[2]);
 }
 
 /* Stores the K-1 rows of the buffer from row `from` on. */

@@ -8,10 +8,27 @@
 
 #include "rows.h"
 
+/* Whether the pool is f32 with the tile's rows contiguous along the other axis, so that squares can be turned around. */
+static inline bool tile_turns(const seqmix_tensor *pool, int64_t row_stride, int64_t lane_stride)
+{
+    return pool->dtype == SEQMIX_F32 && row_stride == 1 && lane_stride != 1;
+}
+
 static inline void tile_load(const seqmix_tensor *pool, int64_t offset, int64_t row_stride, int64_t lane_stride,
                              int64_t n_rows, int64_t n_lanes, int64_t width, float *tile)
 {
-    for (int64_t i = 0; i < n_rows; i++) {
+    int64_t done = 0;
+    if (tile_turns(pool, row_stride, lane_stride) && n_lanes % V_LANES == 0) {
+        const float *from = (const float *)pool->data + offset;
+        done = n_rows / V_LANES * V_LANES;
+        for (int64_t l = 0; l < n_lanes; l += V_LANES)
+            for (int64_t i = 0; i < done; i += V_LANES)
+                v_transpose(from + l * lane_stride + i, lane_stride, tile + i * width + l, width);
+        for (int64_t i = 0; i < done; i++)
+            for (int64_t l = n_lanes; l < width; l++)
+                tile[i * width + l] = 0;
+    }
+    for (int64_t i = done; i < n_rows; i++) {
         float *row = tile + i * width;
         vector_load(pool, offset + i * row_stride, lane_stride, n_lanes, 0, row);
         for (int64_t l = n_lanes; l < width; l++)
@@ -22,7 +39,15 @@ static inline void tile_load(const seqmix_tensor *pool, int64_t offset, int64_t 
 static inline void tile_store(const seqmix_tensor *pool, int64_t offset, int64_t row_stride, int64_t lane_stride,
                               int64_t n_rows, int64_t n_lanes, int64_t width, const float *tile)
 {
-    for (int64_t i = 0; i < n_rows; i++) {
+    int64_t done = 0;
+    if (tile_turns(pool, row_stride, lane_stride) && n_lanes % V_LANES == 0) {
+        float *to = (float *)pool->data + offset;
+        done = n_rows / V_LANES * V_LANES;
+        for (int64_t l = 0; l < n_lanes; l += V_LANES)
+            for (int64_t i = 0; i < done; i += V_LANES)
+                v_transpose(tile + i * width + l, width, to + l * lane_stride + i, lane_stride);
+    }
+    for (int64_t i = done; i < n_rows; i++) {
         const float *row = tile + i * width;
         const int64_t at = offset + i * row_stride;
         if (lane_stride == 1)

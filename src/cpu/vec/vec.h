@@ -16,14 +16,14 @@
 #define SEQMIX_CPU_VEC_VEC_H
 
 #if defined(SEQMIX_ISA_AVX2)
-#if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
-#error "SEQMIX_ISA_AVX2 needs -march=x86-64-v3"
-#endif
-#include "vec_avx2.h"
+#    if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
+#        error "SEQMIX_ISA_AVX2 needs -march=x86-64-v3"
+#    endif
+#    include "vec_avx2.h"
 #elif defined(SEQMIX_ISA_GENERIC)
-#include "vec_generic.h"
+#    include "vec_generic.h"
 #else
-#error "no ISA level chosen"
+#    error "no ISA level chosen"
 #endif
 
 #endif

@@ -128,6 +128,28 @@ static inline vf v_pow2(vf t)
     return _mm256_castsi256_ps(_mm256_slli_epi32(integer, 23));
 }
 
+/* out[l*width + i] = in[i*stride + l] for a square of V_LANES. */
+static inline void v_transpose(const float *in, int64_t stride, float *out, int64_t width)
+{
+    __m256 r[8], t[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps(in + i * stride);
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(out + i * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps(out + (i + 4) * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    }
+}
+
 static inline vf v_load_bf16(const uint16_t *p)
 {
     const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)p);

@@ -120,6 +120,14 @@ static inline vf v_pow2(vf t)
     return (vf)(((vmask)t - (0x4b400000 - 127)) << 23);
 }
 
+/* out[l*width + i] = in[i*stride + l] for a square of V_LANES. */
+static inline void v_transpose(const float *in, int64_t stride, float *out, int64_t width)
+{
+    for (int i = 0; i < V_LANES; i++)
+        for (int l = 0; l < V_LANES; l++)
+            out[l * width + i] = in[i * stride + l];
+}
+
 static inline vf v_load_bf16(const uint16_t *p)
 {
     return (vf){seqmix_bf16_to_f32(p[0]), seqmix_bf16_to_f32(p[1]), seqmix_bf16_to_f32(p[2]), seqmix_bf16_to_f32(p[3])};

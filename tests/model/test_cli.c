@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* seqmix-run as its users call it: output, JSON, exit status, messages. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "support.h"
+
+typedef struct outcome {
+    int status;
+    seqmix_bytes out; /* ends with a NUL */
+} outcome;
+
+static const char *model; /* a tiny random one with a tokenizer */
+
+static outcome run(const char *arguments)
+{
+    char command[2048];
+    (void)snprintf(command, sizeof command, "%s %s", SEQMIX_RUN, arguments);
+    outcome o = {0};
+    char chunk[4096];
+    size_t n;
+    FILE *pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
+        ck_assert(seqmix_bytes_add(&o.out, chunk, n));
+    ck_assert(seqmix_bytes_add(&o.out, "", 1));
+    int status = pclose(pipe);
+    o.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return o;
+}
+
+static void expect(const char *arguments, int status, const char *part)
+{
+    outcome o = run(arguments);
+    ck_assert_msg(o.status == status && strstr((const char *)o.out.data, part) != NULL,
+                  "seqmix-run %s\n  status %d, wanted %d, and '%s' in\n%s", arguments, o.status, status, part,
+                  (const char *)o.out.data);
+    free(o.out.data);
+}
+
+static cJSON *run_json(const char *arguments)
+{
+    char why[128] = "";
+    outcome o = run(arguments);
+    ck_assert_msg(o.status == 0, "seqmix-run %s: status %d\n%s", arguments, o.status, (const char *)o.out.data);
+    cJSON *tree = seqmix_json_parse(o.out.data, o.out.n - 1, (seqmix_why){why, sizeof why});
+    ck_assert_msg(tree != NULL, "%s\n%s", why, (const char *)o.out.data);
+    free(o.out.data);
+    return tree;
+}
+
+static void setup(void)
+{
+    tiny t = tiny_default;
+    t.vocab = 128;
+    model = temporary_dir();
+    write_tiny(model, &t);
+    seqmix_bytes text = {0};
+    static const char start[] = "{\"model\":{\"vocab\":{\"\xC4\xA0\":32";
+    static const char end[] = "},\"merges\":[]},\"added_tokens\":[{\"id\":0,\"content\":\"<end>\",\"special\":true}],"
+                              "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}}";
+    ck_assert(seqmix_bytes_add(&text, start, sizeof start - 1));
+    for (int c = 33; c < 127; c++) {
+        char piece[32];
+        int n = snprintf(piece, sizeof piece, c == '"' || c == '\\' ? ",\"\\%c\":%d" : ",\"%c\":%d", c, c);
+        ck_assert(seqmix_bytes_add(&text, piece, (size_t)n));
+    }
+    ck_assert(seqmix_bytes_add(&text, end, sizeof end - 1));
+    write_file(model, "tokenizer.json", text.data, text.n);
+    free(text.data);
+}
+
+static const char *with_model(const char *format)
+{
+    static char text[1024];
+    (void)snprintf(text, sizeof text, format, model);
+    return text;
+}
+
+START_TEST(wrong_command_lines)
+{
+    expect("2>&1", 2, "no MODEL_DIR");
+    expect("x 2>&1", 2, "exactly one of --prompt, --prompt-file and --tokens is needed, 0 are given");
+    expect("x --prompt a --tokens 1 2>&1", 2, "2 are given");
+    expect("x --frob 2>&1", 2, "unknown option '--frob'");
+    expect("x y --prompt a 2>&1", 2, "'y' is one argument too many");
+    expect("x --prompt 2>&1", 2, "--prompt needs a value");
+    expect("x --prompt a -n -1 2>&1", 2, "-n -1: not a whole number in [0, 1000000000]");
+    expect("x --prompt a -n 1.5 2>&1", 2, "-n 1.5: not a whole number");
+    expect("x --prompt a --prefill-rows 0 2>&1", 2, "--prefill-rows 0: not a whole number in [1, 65536]");
+    expect("x --prompt a --top-p 1.5 2>&1", 2, "--top-p 1.5: not a number");
+    expect("x --prompt a --temperature nan 2>&1", 2, "--temperature nan: not a number");
+    expect("x --prompt a --level fast 2>&1", 2, "--level fast: not one of ref");
+    expect("x --tokens 1,,2 2>&1", 2, "is not a token id");
+    expect("x --tokens 99999999999 2>&1", 2, "is not a token id");
+    expect("tokenize x 2>&1", 2, "tokenize needs one TEXT");
+    expect("--help", 0, "usage: seqmix-run MODEL_DIR");
+}
+END_TEST
+
+START_TEST(errors_of_a_run)
+{
+    expect("/nonexistent --prompt a 2>&1", 1, "seqmix-run: /nonexistent/tokenizer.json: No such file or directory");
+    expect("/nonexistent --tokens 1 2>&1", 1, "seqmix-run: /nonexistent/config.json: No such file or directory");
+    expect(with_model("%s --tokens 1,128 2>&1"), 1, "seqmix-run: token 1 is 128, not in [0, 128)");
+    expect(with_model("%s --prompt '' 2>&1"), 1, "the prompt has no tokens");
+    expect(with_model("%s --prompt-file /nonexistent 2>&1"), 1, "/nonexistent: No such file");
+    expect(with_model("%s --prompt \"$(printf 'ab\\377')\" 2>&1"), 1, "the text is not UTF-8 at byte 2 of 3");
+}
+END_TEST
+
+START_TEST(tokenize)
+{
+    expect(with_model("tokenize %s 'a b<end>'"), 0, "97,32,98,0\n");
+    expect(with_model("tokenize %s -- -n"), 0, "45,110\n");
+}
+END_TEST
+
+static int size_of(const cJSON *tree, const char *key)
+{
+    return cJSON_GetArraySize(cJSON_GetObjectItem(tree, key));
+}
+
+START_TEST(json_object)
+{
+    cJSON *tree =
+        run_json(with_model("%s --prompt 'Hello you' -n 10 --ignore-eos --prefill-rows 4 --json 2>/dev/null"));
+    ck_assert_int_eq(size_of(tree, "prompt_tokens"), 9);
+    ck_assert_int_eq(size_of(tree, "tokens"), 10);
+    ck_assert(cJSON_IsString(cJSON_GetObjectItem(tree, "text")));
+    const cJSON *prefill = cJSON_GetObjectItem(tree, "prefill"), *decode = cJSON_GetObjectItem(tree, "decode");
+    ck_assert_int_eq(cJSON_GetObjectItem(prefill, "rows")->valueint, 9);
+    ck_assert_int_eq(cJSON_GetObjectItem(prefill, "prefill_rows")->valueint, 4);
+    ck_assert_int_eq(cJSON_GetObjectItem(decode, "rows")->valueint, 9);
+    ck_assert(cJSON_GetObjectItem(prefill, "ms")->valuedouble > 0 &&
+              cJSON_GetObjectItem(decode, "rows_per_s")->valuedouble > 0);
+    ck_assert(cJSON_GetObjectItem(cJSON_GetObjectItem(tree, "kernels"), "selective_scan_step") != NULL);
+    ck_assert_str_eq(cJSON_GetObjectItem(cJSON_GetObjectItem(tree, "model"), "family")->valuestring, "mamba");
+    ck_assert(cJSON_IsString(cJSON_GetObjectItem(tree, "level")));
+    cJSON_Delete(tree);
+}
+END_TEST
+
+/* The same text, whether streamed or printed at the end, from a prompt, a file or standard input. */
+START_TEST(ways_to_the_same_text)
+{
+    write_text(model, "prompt.txt", "Hello you");
+    cJSON *tree = run_json(with_model("%s --prompt 'Hello you' -n 30 --ignore-eos --json 2>/dev/null"));
+    outcome ways[4];
+    ways[0] = run(with_model("%s --prompt 'Hello you' -n 30 --ignore-eos 2>/dev/null"));
+    ways[1] = run(with_model("%s --prompt 'Hello you' -n 30 --ignore-eos --no-stream --prefill-rows 1 2>/dev/null"));
+    ways[2] = run(with_model("%1$s --prompt-file %1$s/prompt.txt -n 30 --ignore-eos --workers 2 2>/dev/null"));
+    ways[3] = run(with_model("%1$s --prompt-file - -n 30 --ignore-eos --level ref 2>/dev/null < %1$s/prompt.txt"));
+    for (int i = 0; i < 4; i++) {
+        const char *text = (const char *)ways[i].out.data;
+        size_t n = strlen(text);
+        ck_assert_int_eq(ways[i].status, 0);
+        ck_assert(n > 1 && text[n - 1] == '\n');
+        ck_assert(strncmp(text, cJSON_GetObjectItem(tree, "text")->valuestring, n - 1) == 0);
+        free(ways[i].out.data);
+    }
+    cJSON_Delete(tree);
+}
+END_TEST
+
+START_TEST(sampling_by_seed)
+{
+    static const char *const seeds[] = {"1", "1", "2"};
+    char *tokens[3];
+    for (int i = 0; i < 3; i++) {
+        char format[160];
+        (void)snprintf(format, sizeof format,
+                       "%%s --tokens 5,6,7 -n 40 --temperature 2 --top-k 50 --seed %s --ignore-eos --json 2>/dev/null",
+                       seeds[i]);
+        cJSON *tree = run_json(with_model(format));
+        tokens[i] = cJSON_PrintUnformatted(cJSON_GetObjectItem(tree, "tokens"));
+        cJSON_Delete(tree);
+    }
+    ck_assert_str_eq(tokens[0], tokens[1]);
+    ck_assert_str_ne(tokens[0], tokens[2]);
+    for (int i = 0; i < 3; i++)
+        cJSON_free(tokens[i]);
+}
+END_TEST
+
+/* Without -n's end, only the stop token or a signal ends a run. */
+START_TEST(interrupt)
+{
+    outcome o = run(with_model("%s --prompt 'Hello you' -n 1000000000 --ignore-eos --json 2>/dev/null & "
+                               "sleep 1; kill -INT $!; wait $!"));
+    ck_assert_int_eq(o.status, 130);
+    ck_assert_msg(strstr((const char *)o.out.data, "\"finish\":\"interrupted\"") != NULL, "%.400s",
+                  (const char *)o.out.data);
+    free(o.out.data);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("command line");
+    TCase *cases = tcase_create("command line");
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, setup, NULL);
+    tcase_add_test(cases, wrong_command_lines);
+    tcase_add_test(cases, errors_of_a_run);
+    tcase_add_test(cases, tokenize);
+    tcase_add_test(cases, json_object);
+    tcase_add_test(cases, ways_to_the_same_text);
+    tcase_add_test(cases, sampling_by_seed);
+    tcase_add_test(cases, interrupt);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}
