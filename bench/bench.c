@@ -159,17 +159,29 @@ static int open_contexts(struct run *run)
     return 0;
 }
 
+static void keep_result(struct run *run, const struct seqmix_bench_result *result)
+{
+    run->n_results++;
+    if (result->samples == 0 && result->skipped[0] == '\0') run->n_refused++;
+    seqmix_bench_print_result(run->text, result);
+    fflush(run->text);
+}
+
 /* One entry in every context; with --rung all, only where that very rung answers. */
 static void run_entry(struct run *run, const struct seqmix_bench_entry *entry)
 {
-    for (int i = 0; i < run->o->n_levels; i++) {
+    const struct seqmix_bench_options *o = run->o;
+    if (o->total > 0 && seqmix_bench_seconds() - run->started > o->total) {
         struct seqmix_bench_result *result = &run->results[run->n_results];
-        seqmix_bench_measure(run->ctx[i], entry, run->o, &run->roofline, run->started, result);
-        if (run->o->every_level && result->level != run->o->levels[i]) continue;
-        run->n_results++;
-        if (result->samples == 0 && result->skipped[0] == '\0') run->n_refused++;
-        seqmix_bench_print_result(run->text, result);
-        fflush(run->text);
+        *result = (struct seqmix_bench_result){.entry = *entry, .kernel = "-"};
+        snprintf(result->skipped, sizeof result->skipped, "not started within %.0f s (--total)", o->total);
+        keep_result(run, result);
+        return;
+    }
+    for (int i = 0; i < o->n_levels; i++) {
+        struct seqmix_bench_result *result = &run->results[run->n_results];
+        const int32_t only_level = o->every_level ? o->levels[i] : 0;
+        if (seqmix_bench_measure(run->ctx[i], entry, only_level, o, &run->roofline, result)) keep_result(run, result);
     }
 }
 

@@ -103,7 +103,7 @@ size_t seqmix_bench_dtype_size(int32_t dtype);
 const char *seqmix_bench_dtype_name(int32_t dtype);
 double seqmix_bench_load(const void *data, int32_t dtype, int64_t i);
 int64_t seqmix_bench_count(const seqmix_tensor *t);
-size_t seqmix_bench_case_bytes(const struct seqmix_bench_plan *plan, int n_copies);
+double seqmix_bench_case_bytes(const struct seqmix_bench_plan *plan); /* of one copy of everything */
 
 /* Allocates and fills; `cycle_bytes` > 0 asks for as many copies of the cycled fields as reach that size. 0 or -1. */
 int seqmix_bench_case_open(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry,
@@ -188,9 +188,10 @@ struct seqmix_bench_options {
 /* Parses the command line. 0, 1 to leave with success (help was printed), -1 with a message on stderr. */
 int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o);
 
-/* Opens, verifies, times. `ctx` may use up to its level; `r` gives the bounds; `started` is when the process did. */
-void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
-                          const struct seqmix_bench_roofline *r, double started, struct seqmix_bench_result *result);
+/* Verifies and times an entry. `r` gives the bounds. 0 when `only_level` is not 0 and another rung answers. */
+int seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, int32_t only_level,
+                         const struct seqmix_bench_options *o, const struct seqmix_bench_roofline *r,
+                         struct seqmix_bench_result *result);
 
 /* ---- OpenBLAS beside our own products (openblas.c) ---- */
 

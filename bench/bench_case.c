@@ -130,11 +130,12 @@ static size_t field_bytes(const struct seqmix_bench_field *f)
     return (bytes + 63) / 64 * 64;
 }
 
-size_t seqmix_bench_case_bytes(const struct seqmix_bench_plan *plan, int n_copies)
+double seqmix_bench_case_bytes(const struct seqmix_bench_plan *plan)
 {
-    size_t bytes = 0;
+    double bytes = 0;
     for (int i = 0; i < plan->n_fields; i++)
-        bytes += field_bytes(&plan->fields[i]) * (plan->fields[i].cycled ? (size_t)n_copies : 1);
+        bytes += (double)seqmix_bench_count(&plan->fields[i].view) *
+                 (double)seqmix_bench_dtype_size(plan->fields[i].view.dtype);
     return bytes;
 }
 

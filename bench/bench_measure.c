@@ -14,24 +14,17 @@ enum { PROBE_ROWS = 4, VERIFY_ROWS = 64, MOST_SAMPLES = 1000, MOST_CALLS = 1000,
 
 static const double SAMPLE_SECONDS = 50e-6; /* shorter calls are timed several at once */
 
-static const char *kernel_of(struct seqmix_bench_case *c, int32_t *level)
+/* Which kernel would answer an entry, and of which rung; a query needs no data. NULL when none does. */
+static const char *kernel_of(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, int32_t *level)
 {
+    struct seqmix_bench_plan plan = {.n_fields = 0};
     const char *kernel = NULL;
-    *level = 0;
-    if (seqmix_op_query(c->ctx, c->entry.op->id, &c->args[0], SEQMIX_QUERY_KERNEL, &kernel) != SEQMIX_OK) return NULL;
-    if (seqmix_op_query(c->ctx, c->entry.op->id, &c->args[0], SEQMIX_QUERY_LEVEL, level) != SEQMIX_OK) return NULL;
+    entry->op->plan(entry, &plan);
+    for (int i = 0; i < plan.n_fields; i++)
+        memcpy((char *)&plan.args + plan.fields[i].offset, &plan.fields[i].view, sizeof plan.fields[i].view);
+    if (seqmix_op_query(ctx, entry->op->id, &plan.args, SEQMIX_QUERY_KERNEL, &kernel) != SEQMIX_OK) return NULL;
+    if (seqmix_op_query(ctx, entry->op->id, &plan.args, SEQMIX_QUERY_LEVEL, level) != SEQMIX_OK) return NULL;
     return kernel;
-}
-
-static int note_kernel(struct seqmix_bench_case *c, struct seqmix_bench_result *result)
-{
-    const char *kernel = kernel_of(c, &result->level);
-    if (kernel == NULL) {
-        snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(c->ctx));
-        return -1;
-    }
-    snprintf(result->kernel, sizeof result->kernel, "%s", kernel);
-    return 0;
 }
 
 /* `calls` calls from copy `*at` on; seconds a call, or -1. */
@@ -48,10 +41,10 @@ static double sample(struct seqmix_bench_case *c, int calls, int *at)
 }
 
 /* Whether one more copy of everything fits: half of the machine's memory is ours. */
-static int fits_memory(size_t bytes)
+static int fits_memory(double bytes)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages <= 0 || page <= 0 || (double)bytes < 0.5 * (double)pages * (double)page;
+    return pages <= 0 || page <= 0 || bytes < 0.5 * (double)pages * (double)page;
 }
 
 /* A case with the entry's rows, or with fewer to verify. Fills `skipped` on failure. */
@@ -60,10 +53,10 @@ static int open_case(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct 
 {
     struct seqmix_bench_plan plan = {.n_fields = 0};
     entry->op->plan(entry, &plan);
-    const size_t bytes = seqmix_bench_case_bytes(&plan, 1) + cycle_bytes;
+    const double bytes = seqmix_bench_case_bytes(&plan) + (double)cycle_bytes;
     if (!fits_memory(bytes)) {
         snprintf(result->skipped, sizeof result->skipped, "needs %.1f GB, more than half of this machine's memory",
-                 1e-9 * (double)bytes);
+                 1e-9 * bytes);
         return -1;
     }
     if (seqmix_bench_case_open(c, ctx, entry, cycle_bytes, result->skipped, sizeof result->skipped) == 0) return 0;
@@ -80,7 +73,7 @@ static double try_rows(seqmix_ctx *ctx, int64_t rows, int verify, int fault, str
     if (open_case(&c, ctx, &entry, 0, result) != 0) return -1;
     double seconds = -1;
     int at = 0;
-    if (note_kernel(&c, result) == 0 && (!verify || seqmix_bench_verify(&c, fault, &result->verdict))) {
+    if (!verify || seqmix_bench_verify(&c, fault, &result->verdict)) {
         seconds = sample(&c, 1, &at);
         if (seconds < 0) snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(ctx));
     }
@@ -153,38 +146,47 @@ static void time_case(struct seqmix_bench_case *c, const struct seqmix_bench_opt
     result->p90 = seqmix_bench_quantile(samples, n, 0.9);
 }
 
-void seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
-                          const struct seqmix_bench_roofline *r, double started, struct seqmix_bench_result *result)
+/* On at most 64 rows; on all of them when another kernel answers those. */
+static int64_t rows_to_verify(seqmix_ctx *ctx, const struct seqmix_bench_result *result)
+{
+    struct seqmix_bench_entry few = result->entry;
+    int32_t level = 0;
+    if (few.rows <= VERIFY_ROWS) return few.rows;
+    few.rows = VERIFY_ROWS;
+    const char *kernel = kernel_of(ctx, &few, &level);
+    return kernel != NULL && strcmp(kernel, result->kernel) == 0 ? few.rows : result->entry.rows;
+}
+
+int seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, int32_t only_level,
+                         const struct seqmix_bench_options *o, const struct seqmix_bench_roofline *r,
+                         struct seqmix_bench_result *result)
 {
     memset(result, 0, sizeof *result);
     result->entry = *entry;
     count_work(entry, result);
-    if (o->total > 0 && seqmix_bench_seconds() - started > o->total) {
-        snprintf(result->skipped, sizeof result->skipped, "not started within %.0f s (--total)", o->total);
-        return;
+    const char *kernel = kernel_of(ctx, entry, &result->level);
+    if (kernel != NULL && only_level != 0 && result->level != only_level) return 0;
+    snprintf(result->kernel, sizeof result->kernel, "%s", kernel != NULL ? kernel : "none");
+    if (kernel == NULL) {
+        snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(ctx));
+        return 1;
     }
     const int64_t few = entry->rows < PROBE_ROWS ? entry->rows : PROBE_ROWS;
     const double probe = try_rows(ctx, few, 0, 0, result);
-    if (probe < 0) return;
+    if (probe < 0) return 1;
     const double estimate = probe * (double)entry->rows / (double)few;
     if (estimate > o->limit) {
         snprintf(result->skipped, sizeof result->skipped, "a call would take about %.1f s (--limit is %.1f s)",
                  estimate, o->limit);
-        return;
+        return 1;
     }
-    if (try_rows(ctx, entry->rows < VERIFY_ROWS ? entry->rows : VERIFY_ROWS, 1, o->plant_fault, result) < 0) return;
+    if (try_rows(ctx, rows_to_verify(ctx, result), 1, o->plant_fault, result) < 0) return 1;
     const size_t cycle_bytes = entry->decode ? (size_t)(r->memory[SEQMIX_BENCH_DRAM].footprint * r->workers) : 0;
     struct seqmix_bench_case c;
-    char verified[sizeof result->kernel];
-    memcpy(verified, result->kernel, sizeof verified);
-    if (open_case(&c, ctx, entry, cycle_bytes, result) != 0) return;
-    /* Another kernel may answer the full size: then that very call is verified too. */
-    if (note_kernel(&c, result) == 0 && strcmp(verified, result->kernel) != 0)
-        seqmix_bench_verify(&c, o->plant_fault, &result->verdict);
-    if (result->verdict.passed && result->skipped[0] == '\0') {
-        result->copies = c.n_copies;
-        time_case(&c, o, result);
-        find_bound(r, result);
-    }
+    if (open_case(&c, ctx, entry, cycle_bytes, result) != 0) return 1;
+    result->copies = c.n_copies;
+    time_case(&c, o, result);
+    find_bound(r, result);
     seqmix_bench_case_close(&c);
+    return 1;
 }

@@ -15,6 +15,7 @@ enum {
     COLUMNS = 3,
     PANEL_HEIGHT = 258,
     LEGEND_COLUMN = 196,
+    LEGEND_COLUMNS = (WIDTH - 2 * MARGIN) / LEGEND_COLUMN,
     LEGEND_LINE = 20,
     ROOF_HEIGHT = 520,
     ROOF_LEGEND = 260,
@@ -26,6 +27,7 @@ static const char INK[] = "#222222", FAINT[] = "#e4e4e4", GREY[] = "#8a8a8a";
 static const char *const COLOURS[MODELS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e6a700", "#56b4e9",
                                             "#7a3e9d", "#8c564b", "#4d4d4d", "#b2182b", "#66a61e", "#1b9e9e",
                                             "#a6761d", "#e7298a", "#3f51b5", "#999933"};
+static const int32_t DTYPES[3] = {SEQMIX_F32, SEQMIX_BF16, SEQMIX_F16};
 static const char *const DASHES[RUNGS] = {"none", "6 3", "2 3", "8 3 2 3", "1 4", "12 4"};
 
 /* ---- SVG ---- */
@@ -282,32 +284,43 @@ static int count_panels(const struct plot *p, int op, int decode)
 static void put_legend_item(const struct plot *p, int index, double top, const char *colour, const char *dash,
                             int32_t dtype, const char *text)
 {
-    const int columns = (WIDTH - 2 * MARGIN) / LEGEND_COLUMN;
+    const int columns = LEGEND_COLUMNS;
     const double x = MARGIN + index % columns * LEGEND_COLUMN, y = top + index / columns * LEGEND_LINE;
     if (dash != NULL) put_line(p->out, x, y, x + 26, y, colour, 2.4, dash);
     if (dtype != 0) put_marker(p->out, x + 13, y, dtype, colour, 0);
     put_text(p->out, x + 33, y + 4, "start", 12, "", text);
 }
 
-static int legend_items(const struct plot *p)
+static int has_dtype(const struct plot *p, int32_t dtype)
 {
-    return p->n_models + 3 + (p->n_rungs > 1 ? p->n_rungs : 0);
+    for (int i = 0; i < p->n; i++)
+        if (p->results[i].samples > 0 && p->results[i].entry.dtype == dtype) return 1;
+    return 0;
+}
+
+static int lines_for(int items)
+{
+    return (items + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
 }
 
 static double legend_height(const struct plot *p)
 {
-    const int columns = (WIDTH - 2 * MARGIN) / LEGEND_COLUMN;
-    return (legend_items(p) + columns - 1) / columns * LEGEND_LINE;
+    int more = p->n_rungs > 1 ? p->n_rungs : 0;
+    for (int i = 0; i < 3; i++)
+        more += has_dtype(p, DTYPES[i]);
+    return (lines_for(p->n_models) + lines_for(more)) * LEGEND_LINE;
 }
 
+/* Models first, then, on a line of their own, dtypes and (when there are several) rungs. */
 static void put_legend(const struct plot *p, double top)
 {
-    static const int32_t dtypes[3] = {SEQMIX_F32, SEQMIX_BF16, SEQMIX_F16};
     int at = 0;
     for (int i = 0; i < p->n_models; i++)
         put_legend_item(p, at++, top, COLOURS[i], "none", 0, p->models[i]->name);
+    at = lines_for(at) * LEGEND_COLUMNS;
     for (int i = 0; i < 3; i++)
-        put_legend_item(p, at++, top, INK, NULL, dtypes[i], seqmix_bench_dtype_name(dtypes[i]));
+        if (has_dtype(p, DTYPES[i]))
+            put_legend_item(p, at++, top, INK, NULL, DTYPES[i], seqmix_bench_dtype_name(DTYPES[i]));
     for (int i = 0; i < p->n_rungs && p->n_rungs > 1; i++)
         put_legend_item(p, at++, top, INK, DASHES[i], 0, p->rung_names[i]);
 }
@@ -353,7 +366,6 @@ static void put_flat_roof(const struct plot *p, double gflops, const char *text,
 
 static void put_roof_legend(const struct plot *p, double left, double top)
 {
-    static const int32_t dtypes[3] = {SEQMIX_F32, SEQMIX_BF16, SEQMIX_F16};
     double y = top + 6;
     for (int i = 0; i < seqmix_bench_n_ops; i++) {
         int forms[2] = {count_panels(p, i, 0), count_panels(p, i, 1)};
@@ -368,9 +380,11 @@ static void put_roof_legend(const struct plot *p, double left, double top)
         }
     }
     y += 8;
-    for (int i = 0; i < 3; i++, y += LEGEND_LINE) {
-        put_marker(p->out, left + 8, y, dtypes[i], INK, 0);
-        put_text(p->out, left + 22, y + 4, "start", 12, "", seqmix_bench_dtype_name(dtypes[i]));
+    for (int i = 0; i < 3; i++) {
+        if (!has_dtype(p, DTYPES[i])) continue;
+        put_marker(p->out, left + 8, y, DTYPES[i], INK, 0);
+        put_text(p->out, left + 22, y + 4, "start", 12, "", seqmix_bench_dtype_name(DTYPES[i]));
+        y += LEGEND_LINE;
     }
     put_text(p->out, left + 2, y + 8, "start", 11.5, "fill=\"#666666\"", "filled: prefill, hollow: decode");
 }

@@ -27,7 +27,7 @@ static void put_string(FILE *out, const char *key, const char *text)
 static void put_number(FILE *out, const char *key, double value)
 {
     if (isfinite(value))
-        fprintf(out, "\"%s\": %.6g", key, value);
+        fprintf(out, "\"%s\": %.10g", key, value);
     else
         fprintf(out, "\"%s\": null", key);
 }

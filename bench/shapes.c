@@ -146,6 +146,27 @@ static int check_divides(const struct parser *p, const char *small_name, int64_t
     return fail(p, "%s %" PRId64 " does not divide %s %" PRId64, small_name, small, big_name, big);
 }
 
+/* What a row or a slot holds must leave room for 2^31 rows in 63 bits. */
+static int check_product(const struct parser *p, const char *what, int64_t a, int64_t b, int64_t c)
+{
+    const double product = (double)a * (double)b * (double)c;
+    if (product < 0x1p31) return 0;
+    return fail(p, "%s is %.3g, more than 2^31 elements", what, product);
+}
+
+static int check_sizes(const struct parser *p)
+{
+    const struct seqmix_shape *s = p->shape;
+    if (check_product(p, "conv.D*K", s->conv.D, s->conv.K, 1) != 0) return -1;
+    if (check_product(p, "scan.D*N", s->scan.D, s->scan.N, 1) != 0) return -1;
+    if (check_product(p, "ssd.H*P*N", s->ssd.H, s->ssd.P, s->ssd.N) != 0) return -1;
+    if (check_product(p, "deltanet.HV*DK*DV", s->deltanet.HV, s->deltanet.DK, s->deltanet.DV) != 0) return -1;
+    if (check_product(p, "inverse.heads*n*n", s->inverse.heads, s->inverse.n, s->inverse.n) != 0) return -1;
+    for (int i = 0; i < s->n_linear; i++)
+        if (check_product(p, "linear I*O", s->linear[i].I, s->linear[i].O, 1) != 0) return -1;
+    return 0;
+}
+
 static int check_whole(struct parser *p)
 {
     const struct seqmix_shape *s = p->shape;
@@ -155,6 +176,7 @@ static int check_whole(struct parser *p)
         if (same_family(keys[i - 1].name, keys[i].name) && p->given[i - 1] != p->given[i])
             return fail(p, "%s is missing beside %s", keys[p->given[i] ? i - 1 : i].name,
                         keys[p->given[i] ? i : i - 1].name);
+    if (check_sizes(p) != 0) return -1;
     if (check_divides(p, "scan.G", s->scan.G, "scan.D", s->scan.D) != 0) return -1;
     if (check_divides(p, "ssd.G", s->ssd.G, "ssd.H", s->ssd.H) != 0) return -1;
     if (check_divides(p, "deltanet.HK", s->deltanet.HK, "deltanet.HV", s->deltanet.HV) != 0) return -1;

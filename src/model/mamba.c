@@ -4,8 +4,8 @@
  *   n = rms_norm(h);  [x | z] = W_in n (+ bias);  x = silu(conv(x))
  *   [dt | B | C] = W_x x;  dt = W_dt dt;  y = scan(x, softplus(dt + b_dt), A, B, C) + skip x, times silu(z)
  *   h = h + W_out y (+ bias)
- * Activations are f32. x, z, dt, B and C are used as column slices where the products left them. One row goes through the
- * step ops, more through the sequence ops; both on the same state.
+ * Activations are f32, the residual h too, whatever residual_in_fp32 says. x, z, dt, B and C are used as column slices where
+ * the products left them. One row goes through the step ops, more through the sequence ops; both on the same state.
  */
 #include "model.h"
 

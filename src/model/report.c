@@ -106,18 +106,30 @@ static void add_model(cJSON *to, const seqmix_run *run)
     add_number(bytes, "buffers", (double)m->buffers);
 }
 
+/* A NUL, which a model may produce, would end a C string early; it becomes U+FFFD. */
+static void add_text(cJSON *to, const seqmix_run *run)
+{
+    seqmix_bytes copy = {0};
+    bool ok = run->has_text;
+    for (size_t i = 0; ok && i + 1 < run->text->n; i++) {
+        bool nul = run->text->data[i] == 0;
+        ok = seqmix_bytes_add(&copy, nul ? (const void *)"\xEF\xBF\xBD" : &run->text->data[i], nul ? 3 : 1);
+    }
+    ok = ok && seqmix_bytes_add(&copy, "", 1);
+    if (ok)
+        (void)cJSON_AddStringToObject(to, "text", (const char *)copy.data);
+    else
+        (void)cJSON_AddNullToObject(to, "text");
+    free(copy.data);
+}
+
 bool seqmix_report_json(const seqmix_run *run, FILE *to)
 {
     cJSON *o = cJSON_CreateObject();
     if (o == NULL) return false;
     add_ids(o, "prompt_tokens", run->prompt);
     add_ids(o, "tokens", run->generated);
-    if (run->has_text) {
-        /* The text ends with a NUL; one inside it would end it early, and no tokenizer makes one from text. */
-        (void)cJSON_AddStringToObject(o, "text", run->text->data != NULL ? (const char *)run->text->data : "");
-    } else {
-        (void)cJSON_AddNullToObject(o, "text");
-    }
+    add_text(o, run);
     (void)cJSON_AddStringToObject(o, "finish", run->finish);
     add_number(add_phase(o, "prefill", run->prefill), "prefill_rows", (double)run->prefill_rows);
     (void)add_phase(o, "decode", run->decode);

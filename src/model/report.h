@@ -16,7 +16,7 @@ typedef struct seqmix_run {
     const seqmix_model *model;
     const seqmix_session *session;
     const seqmix_ids *prompt, *generated;
-    const seqmix_bytes *text; /* well-formed UTF-8 */
+    const seqmix_bytes *text; /* well-formed UTF-8, a NUL behind it */
     bool has_text;            /* there is a tokenizer */
     int64_t prefill_rows, workers;
     seqmix_phase prefill, decode;

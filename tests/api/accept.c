@@ -166,6 +166,45 @@ START_TEST(sizes_of_0)
 }
 END_TEST
 
+START_TEST(no_tokens)
+{
+    call_init(&call, &ops[11]);
+    call_resize(&call, 'R', 0);
+    call.args.embed.n_tokens = 0;
+    call.args.embed.tokens = NULL;
+    call.args.embed.y.data = NULL;
+    expect_success(ctx, &call);
+}
+END_TEST
+
+START_TEST(matrix_ranks)
+{
+    for (int rank = 2; rank <= SEQMIX_MAX_RANK; rank++) {
+        call_init(&call, &ops[8]);
+        seqmix_tensor *a = &call.args.inverse.a, *inv = &call.args.inverse.inv;
+        for (int axis = 0; axis < rank; axis++)
+            a->shape[axis] = axis >= rank - 2 ? 2 : 1;
+        a->rank = rank;
+        make_dense(a);
+        void *data = inv->data;
+        *inv = *a;
+        inv->data = data;
+        expect_success(ctx, &call);
+    }
+}
+END_TEST
+
+START_TEST(largest_numbers)
+{
+    call_init(&call, &ops[_i]);
+    call.args.deltanet.scale = FLT_MAX;
+    call.args.deltanet.eps = FLT_MAX;
+    call.args.deltanet.gate_kind = SEQMIX_GATE_BOUNDED_SIGMOID;
+    call.args.deltanet.gate_lower_bound = -FLT_MAX;
+    expect_success(ctx, &call);
+}
+END_TEST
+
 /* The stride of an axis of size 1 means nothing, whatever the tensor. */
 START_TEST(strides_of_size_1)
 {
@@ -264,6 +303,9 @@ int main(void)
     tcase_add_loop_test(tcase, absent_tensors, 0, N_OPS);
     tcase_add_loop_test(tcase, dtypes, 0, N_OPS);
     tcase_add_loop_test(tcase, sizes_of_0, 0, N_OPS);
+    tcase_add_test(tcase, no_tokens);
+    tcase_add_test(tcase, matrix_ranks);
+    tcase_add_loop_test(tcase, largest_numbers, 6, 8);
     tcase_add_loop_test(tcase, strides_of_size_1, 0, N_OPS);
     tcase_add_loop_test(tcase, broadcast_rows, 0, N_OPS);
     tcase_add_loop_test(tcase, pool_strides, 0, N_STATE_OPS);

@@ -94,6 +94,7 @@ START_TEST(newer_args)
     call_init(&call, &ops[_i]);
     call_init(&plain, &ops[_i]);
     const uint32_t size = call.args.struct_size;
+    memset(larger, 0, sizeof larger);
     memcpy(larger, &call.args, size);
     larger[size] = 1;
     ck_assert_int_eq(run_with(larger, size + GROWTH, &ops[_i]), SEQMIX_ERR_STRUCT_TOO_NEW);

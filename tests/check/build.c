@@ -137,9 +137,11 @@ static void place_fields(struct call *call, struct draw *draw)
         *check_field(call, f) = *check_field(call, call->alias[f]);
         call->slab_of[f] = call->slab_of[call->alias[f]];
     }
-    for (int f = 0; f < family->n_fields; f++)
-        if (family->fields[f].role != ROLE_IN && call->alias[f] < 0 && seqmix_present(check_field(call, f)))
-            poison(check_field(call, f));
+    for (int f = 0; f < family->n_fields; f++) {
+        seqmix_tensor *t = check_field(call, f);
+        if (family->fields[f].role != ROLE_IN && call->alias[f] < 0 && seqmix_present(t)) poison(t);
+        if (seqmix_present(t) && seqmix_tensor_count(t) == 0) t->data = NULL; /* legal, and no one may look at it */
+    }
 }
 
 /* ---------------------------------------------------------------- batches */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls as values: fields by name, sequences, clones and views, and the proof that nothing foreign was written. */
-#include <stdlib.h>
-
 #include "harness.h"
 
 seqmix_tensor *check_field(struct call *call, int field)
@@ -86,20 +84,10 @@ void check_rebind(struct call *call)
 
 /* ---------------------------------------------------------------- memory */
 
-static void *must_alloc(size_t bytes)
-{
-    void *memory = malloc(bytes > 0 ? bytes : 1);
-    if (memory == NULL) {
-        fprintf(stderr, "seqmix-check: out of memory (%zu bytes)\n", bytes);
-        exit(2);
-    }
-    return memory;
-}
-
 struct slab *check_new_slab(struct call *call, size_t bytes)
 {
     struct slab *slab = &call->slab[call->n_slabs++];
-    *slab = (struct slab){must_alloc(bytes), NULL, NULL, bytes};
+    *slab = (struct slab){check_alloc(bytes), NULL, NULL, bytes};
     for (size_t i = 0; i < bytes; i++)
         slab->bytes[i] = 0xff; /* a NaN in every dtype */
     return slab;
@@ -109,13 +97,13 @@ void check_clone(const struct call *from, struct call *to)
 {
     *to = *from;
     for (int i = 0; i < from->n_slabs; i++) {
-        to->slab[i] = (struct slab){must_alloc(from->slab[i].size), NULL, NULL, from->slab[i].size};
+        to->slab[i] = (struct slab){check_alloc(from->slab[i].size), NULL, NULL, from->slab[i].size};
         memcpy(to->slab[i].bytes, from->slab[i].bytes, from->slab[i].size);
     }
     for (int i = 0; i < from->op->family->n_fields; i++) {
         const int s = from->slab_of[i];
         const unsigned char *data = check_field_const(from, i)->data;
-        if (s >= 0) check_field(to, i)->data = to->slab[s].bytes + (data - from->slab[s].bytes);
+        if (s >= 0 && data != NULL) check_field(to, i)->data = to->slab[s].bytes + (data - from->slab[s].bytes);
     }
     check_rebind(to);
 }
@@ -127,7 +115,7 @@ void check_view(struct call *whole, int64_t begin, int64_t end, struct call *vie
     for (int i = 0; i < whole->op->family->n_fields; i++) {
         seqmix_tensor *t = check_field(view, i);
         if ((whole->op->family->fields[i].flags & FIELD_ROWS) == 0 || !seqmix_present(t)) continue;
-        t->data = (char *)t->data + begin * t->stride[0] * (int64_t)seqmix_dtype_size(t->dtype);
+        if (t->data != NULL) t->data = (char *)t->data + begin * t->stride[0] * (int64_t)seqmix_dtype_size(t->dtype);
         t->shape[0] = end - begin;
     }
     const struct family *family = whole->op->family;
@@ -154,9 +142,9 @@ void check_slots(struct call *view, int32_t read, int32_t write)
 void check_release(struct call *call)
 {
     for (int i = 0; i < call->n_slabs; i++) {
-        free(call->slab[i].bytes);
-        free(call->slab[i].shot);
-        free(call->slab[i].mask);
+        check_free(call->slab[i].bytes);
+        check_free(call->slab[i].shot);
+        check_free(call->slab[i].mask);
     }
     call->n_slabs = 0;
 }
@@ -201,8 +189,8 @@ void check_snapshot(struct call *call)
     const int n = check_spans(call, spans);
     for (int i = 0; i < call->n_slabs; i++) {
         struct slab *slab = &call->slab[i];
-        if (slab->shot == NULL) slab->shot = must_alloc(slab->size);
-        if (slab->mask == NULL) slab->mask = must_alloc(slab->size);
+        if (slab->shot == NULL) slab->shot = check_alloc(slab->size);
+        if (slab->mask == NULL) slab->mask = check_alloc(slab->size);
         memcpy(slab->shot, slab->bytes, slab->size);
         memset(slab->mask, 0, slab->size);
     }
@@ -236,6 +224,7 @@ bool check_untouched(const struct call *call, char *why, size_t why_len)
         for (int f = family->n_fields - 1; f >= 0; f--)
             if (call->slab_of[f] == s) name = family->fields[f].name;
         const unsigned char *data = check_field_const(call, check_field_index(family, name))->data;
+        if (data == NULL) data = slab->bytes;
         snprintf(why, why_len, "a byte that is not the call's to write changed, at %+td bytes from %s.data",
                  slab->bytes + i - data, name);
         return false;

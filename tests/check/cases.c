@@ -80,11 +80,12 @@ const struct class_use *check_use(const struct check_op *op, enum check_class na
     return use;
 }
 
-/* A level's selection strides through all variants by about the golden ratio, so that a few of them spread evenly. */
+/* A level's selection strides through all variants by about the golden ratio, so that a few of them spread evenly; rows are
+ * listed by importance instead. */
 int64_t check_variant(const struct class_use *use, enum check_level level, int64_t i)
 {
     const int64_t all = use->variants[LEVEL_FULL];
-    if (use->variants[level] >= all) return i;
+    if (use->variants[level] >= all || use->name == CLASS_ROWS) return i;
     int64_t step = all * 618 / 1000 + 1;
     for (;; step++) {
         int64_t a = step, b = all;
@@ -97,11 +98,31 @@ int64_t check_variant(const struct class_use *use, enum check_level level, int64
     }
 }
 
+/* Variant v of CLASS_ROWS: first the tile edges, then whatever else lies in 1..129. */
+static int64_t rows_of(int64_t v)
+{
+    static const int64_t edges[] = {17, 64, 129, 1,  65, 16, 63, 128, 151, 15, 127, 1134, 2,  3,  7,
+                                    8,  9,  31,  32, 33, 47, 48, 49,  79,  80, 81,  95,   96, 97, 112};
+    const int64_t n = (int64_t)(sizeof edges / sizeof edges[0]);
+    if (v < n) return edges[v];
+    int64_t rows = 0;
+    for (int64_t left = v - n + 1; left > 0; left--) {
+        bool edge = true;
+        while (edge) {
+            edge = false;
+            rows++;
+            for (int64_t i = 0; i < n; i++)
+                edge = edge || edges[i] == rows;
+        }
+    }
+    return rows;
+}
+
 static void draw_rows(struct draw *draw, bool step)
 {
     draw->rows = CHECK_PICK(&draw->rng, 1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100);
     if (draw->name == CLASS_ROWS) {
-        draw->rows = draw->variant < 129 ? draw->variant + 1 : draw->variant == 129 ? 151 : 1134;
+        draw->rows = rows_of(draw->variant);
         draw->batch_kind = step ? (int)check_below(&draw->rng, BATCH_KINDS) : (int)(draw->variant % 3);
     }
     if (step && draw->rows > 129) draw->rows = 129;

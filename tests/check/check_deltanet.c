@@ -204,10 +204,12 @@ static void fill(struct call *call, struct draw *draw, const seqmix_deltanet_arg
     static const double noise[4] = {0, 1e-3, 1e-2, 0.1};
     const bool parallel = draw->name >= CLASS_PARALLEL && draw->name <= CLASS_PARALLEL2_LONG;
     const bool twice = draw->name == CLASS_PARALLEL2 || draw->name == CLASS_PARALLEL2_LONG;
-    fill_directions(call, draw, "q", 0, -1);
-    fill_directions(call, draw, "k", draw->name == CLASS_POSITIVE_MEAN ? 0.5 : 0,
+    const seqmix_tensor *k = check_named(call, "k");
+    const double few = k->shape[0] * k->shape[1] < CHECK_FEW ? 1 : 0; /* a lone q.k must not vanish by chance */
+    fill_directions(call, draw, "q", few, -1);
+    fill_directions(call, draw, "k", draw->name == CLASS_POSITIVE_MEAN ? 0.5 : few,
                     parallel ? noise[draw->variant % 4] : -1);
-    if (args->qk_l2norm != 0 && !parallel && call->x != SEQMIX_F16) check_fill_gauss(call, draw, "q", 0, 3);
+    if (args->qk_l2norm != 0 && !parallel && call->x != SEQMIX_F16) check_fill_gauss(call, draw, "q", 3 * few, 3);
     check_fill_gauss(call, draw, "v", 0, 1);
     check_fill_pool(call, draw, 1);
     if (twice)

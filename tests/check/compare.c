@@ -6,7 +6,6 @@
  */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "harness.h"
 
@@ -48,16 +47,17 @@ static void find_spread(const struct call *want, int64_t grain, struct spread *s
     if (want->op->family->batch_offset == 0) return;
     spread->n_seqs = check_spans(want, spread->spans);
     spread->heads = out->shape[1];
-    spread->first = malloc((size_t)(spread->n_seqs * spread->heads + 1) * sizeof *spread->first);
-    if (spread->first == NULL || seqmix_tensor_count(out) == 0) return;
+    spread->first = check_alloc((size_t)(spread->n_seqs * spread->heads + 1) * sizeof *spread->first);
+    for (int64_t i = 0; i < spread->n_seqs * spread->heads; i++)
+        spread->first[i] = INT64_MAX;
+    if (seqmix_tensor_count(out) == 0) return;
     for (int i = 0; i < spread->n_seqs; i++)
         for (int64_t head = 0; head < spread->heads; head++) {
             int64_t row = spread->spans[i].begin;
             while (row < spread->spans[i].end && row_is_finite(out, row, head))
                 row++;
-            const bool none = row == spread->spans[i].end;
-            row -= spread->spans[i].begin;
-            spread->first[i * spread->heads + head] = none ? INT64_MAX : row / spread->grain * spread->grain;
+            if (row == spread->spans[i].end) continue;
+            spread->first[i * spread->heads + head] = (row - spread->spans[i].begin) / spread->grain * spread->grain;
         }
 }
 
@@ -253,11 +253,7 @@ static void compare_field(const struct call *got, const struct call *want, int f
     int64_t n_vectors = 1;
     for (int axis = 0; axis < w->rank - field->vector_axes; axis++)
         n_vectors *= w->shape[axis];
-    struct sums *vectors = malloc((size_t)n_vectors * sizeof *vectors);
-    if (vectors == NULL) {
-        check_fail(verdict, "no memory to compare %s", field->name);
-        return;
-    }
+    struct sums *vectors = check_alloc((size_t)n_vectors * sizeof *vectors);
     sum_vectors(&j, rows, vectors);
     const double tensor_rms = rms(j.total.want2, j.total.count), lost = floor_error(&j);
     const double error = rms(j.total.error2, j.total.count);
@@ -269,7 +265,7 @@ static void compare_field(const struct call *got, const struct call *want, int f
     if (a > j.bound) check_fail(verdict, "%s: error %.3g exceeds %.3g", field->name, a, j.bound);
     judge_vectors(&j, vectors, tensor_rms);
     *total = j.total;
-    free(vectors);
+    check_free(vectors);
 }
 
 void check_compare(const struct call *got, const struct call *want, int64_t grain, struct verdict *verdict)
@@ -283,7 +279,7 @@ void check_compare(const struct call *got, const struct call *want, int64_t grai
         if (got->op->family->fields[f].role != ROLE_IN && seqmix_present(check_field_const(got, f)))
             compare_field(got, want, f, &spread, verdict, &total);
     }
-    free(spread.first);
+    check_free(spread.first);
 }
 
 /* Both calls against the oracle: `got` may err `times` as much as `peer`, plus `ulps` half ulps of its storage. */
@@ -305,5 +301,5 @@ void check_against_peer(const struct call *got, const struct call *peer, const s
             check_fail(verdict, "%s: RMS error %.3g exceeds %g x %s's %.3g + %.3g", field->name, error, times,
                        peer_name, allowed / times, ulp);
     }
-    free(spread.first);
+    check_free(spread.first);
 }

@@ -4,9 +4,11 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "cpu.h"
 #include "harness.h"
+#include "report.h"
 
 static bool is_chunk(int64_t rows)
 {
@@ -50,12 +52,18 @@ void check_numbers(const struct rung *rung, struct call *call, struct verdict *v
 /* ---------------------------------------------------------------- signals */
 
 static sigjmp_buf escape;
+static _Thread_local bool may_escape; /* only the thread that judges can leave a case */
+static char running[96];
 static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { N_CAUGHT = sizeof caught / sizeof caught[0] };
 
 static void on_signal(int number)
 {
-    siglongjmp(escape, number);
+    static const char text[] = "FAIL a worker thread raised a signal in ";
+    if (may_escape) siglongjmp(escape, number);
+    if (write(STDERR_FILENO, text, sizeof text - 1) > 0 && write(STDERR_FILENO, running, strlen(running)) > 0)
+        (void)!write(STDERR_FILENO, "\n", 1);
+    _exit(1);
 }
 
 static const char *signal_name(int number)
@@ -95,11 +103,15 @@ void check_case(const struct rung *rung, const struct check_op *op, seqmix_dtype
     *verdict = (struct verdict){.ok = true};
     for (int i = 0; i < N_CAUGHT; i++)
         sigaction(caught[i], &action, &before[i]);
+    check_id(running, sizeof running, op, x, use->name, variant);
+    may_escape = true;
     const int number = sigsetjmp(escape, 1);
     if (number == 0)
         judge(rung, op, x, use, variant, seed, verdict);
-    else /* its memory is lost, which is the least of its problems */
+    else
         check_fail(verdict, "raised %s", signal_name(number));
+    check_free_all();
+    may_escape = false;
     for (int i = 0; i < N_CAUGHT; i++)
         sigaction(caught[i], &before[i], NULL);
 }

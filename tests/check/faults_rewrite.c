@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Faults that need a kernel of their own. Each covers the options its hostile cases use and leaves the rest to rung 0. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "cpu.h"
 #include "faults.h"
@@ -245,8 +244,8 @@ seqmix_status check_scan_naive_softplus(struct seqmix_context *ctx, const seqmix
 {
     const int64_t R = args->dt.shape[0], D = args->dt.shape[1];
     seqmix_scan_args plain = *args;
-    float *dt = args->dt_softplus != 0 ? malloc((size_t)(R * D + 1) * sizeof *dt) : NULL;
-    if (dt == NULL) return seqmix_kernels__ref.selective_scan_rows(ctx, args, workspace);
+    if (args->dt_softplus == 0) return seqmix_kernels__ref.selective_scan_rows(ctx, args, workspace);
+    float *dt = check_alloc((size_t)(R * D) * sizeof *dt);
     for (int64_t t = 0; t < R; t++)
         for (int64_t d = 0; d < D; d++) {
             const double bias =
@@ -260,6 +259,6 @@ seqmix_status check_scan_naive_softplus(struct seqmix_context *ctx, const seqmix
     plain.dt.stride[0] = D;
     plain.dt.stride[1] = 1;
     const seqmix_status status = seqmix_kernels__ref.selective_scan_rows(ctx, &plain, workspace);
-    free(dt);
+    check_free(dt);
     return status;
 }

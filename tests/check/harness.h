@@ -155,6 +155,12 @@ const struct check_op *check_sibling(const struct check_op *op); /* the other fo
 extern const struct family check_conv, check_scan, check_ssd, check_deltanet, check_inverse, check_norm, check_linear,
     check_embed;
 
+/* ---------------------------------------------------------------- memory */
+
+void *check_alloc(size_t bytes); /* aligned to SEQMIX_WORKSPACE_ALIGN; exits when there is none */
+void check_free(void *memory);
+void check_free_all(void);
+
 /* ---------------------------------------------------------------- calls: args that own their memory */
 
 /* One allocation with guard bands inside. After a call every byte outside `mask` must equal `shot`. */
@@ -229,7 +235,7 @@ enum {
     LAYOUT_PERMUTE = 8,  /* scalars with their axes reversed */
     LAYOUT_BROADCAST = 16
 };
-enum { BATCH_KINDS = 9 };
+enum { BATCH_KINDS = 9, CHECK_FEW = 16 /* below it, dot products get a common mean */ };
 
 /* What a case is made of, drawn before the family sees it; the family may overrule. */
 struct draw {

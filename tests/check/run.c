@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Running calls: contexts of a rung, the public entry with a guarded workspace, bare tables for the oracles. */
 #include <stdarg.h>
-#include <stdlib.h>
 
 #include "batch.h"
 #include "harness.h"
@@ -77,17 +76,15 @@ struct arena {
     size_t bytes;
 };
 
-static bool open_arena(struct arena *arena, size_t bytes)
+static void open_arena(struct arena *arena, size_t bytes)
 {
     const size_t align = SEQMIX_WORKSPACE_ALIGN, round = (bytes + align - 1) / align * align;
-    arena->base = aligned_alloc(align, round + 2 * align);
-    if (arena->base == NULL) return false;
+    arena->base = check_alloc(round + 2 * align);
     memset(arena->base, 0xff, round + 2 * align);
     arena->workspace = arena->base + align;
     arena->bytes = bytes;
     ASAN_POISON_MEMORY_REGION(arena->base, align);
     ASAN_POISON_MEMORY_REGION(arena->workspace + bytes, round - bytes + align);
-    return true;
 }
 
 static bool close_arena(struct arena *arena)
@@ -99,7 +96,7 @@ static bool close_arena(struct arena *arena)
         intact = intact && arena->base[i] == 0xff;
     for (size_t i = arena->bytes; i < round + align; i++)
         intact = intact && arena->workspace[i] == 0xff;
-    free(arena->base);
+    check_free(arena->base);
     return intact;
 }
 
@@ -127,10 +124,7 @@ bool check_run(seqmix_ctx *ctx, struct call *call, struct verdict *verdict)
         return false;
     }
     if (call->op->step && bytes != 0) check_fail(verdict, "a step asks for %zu bytes of workspace, must be 0", bytes);
-    if (!open_arena(&arena, bytes)) {
-        check_fail(verdict, "no memory for a workspace of %zu bytes", bytes);
-        return false;
-    }
+    open_arena(&arena, bytes);
     guard_slabs(call, true);
     status = call->op->call(ctx, &call->args, bytes > 0 ? arena.workspace : NULL, bytes);
     guard_slabs(call, false);
@@ -190,10 +184,11 @@ bool check_run_oracle(const struct seqmix_kernels *table, const struct call *cal
     struct seqmix_context ctx = {.n_workers = 1, .rung = table, .op = call->op->name};
     struct seqmix_plan plan = {NULL, 0, 0};
     struct arena arena;
-    if (call->op->table_plan(table, &ctx, &args, &plan) != SEQMIX_OK || !open_arena(&arena, plan.workspace)) {
+    if (call->op->table_plan(table, &ctx, &args, &plan) != SEQMIX_OK) {
         check_fail(verdict, "%s has no plan for it: %s", table->name, ctx.error);
         return false;
     }
+    open_arena(&arena, plan.workspace);
     const seqmix_status status = call->op->table_run(table, &ctx, &args, arena.workspace);
     if (!close_arena(&arena)) check_fail(verdict, "%s wrote outside its workspace", table->name);
     if (status != SEQMIX_OK) check_fail(verdict, "%s: %s", table->name, ctx.error);

@@ -312,6 +312,14 @@ static void test_forms(void)
     expect_refusal("no output to judge", NULL);
     sample_free(&s);
 
+    /* rows that belong to no sequence are not judged; all of them: nothing is */
+    sample_make(&s, DELTA, "", NULL, NULL);
+    (void)snprintf(sample_find(&s, "state_out")->name, 16, "other");
+    memset(sample_find(&s, "row_begin")->data, 0, 4 * sizeof(int32_t));
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    expect_refusal("nothing to compare", NULL);
+    sample_free(&s);
+
     /* no state given: sequences start from zeros, only written slots are compared */
     sample_make(&s, SSD, "", "initial-state-ignored", NULL);
     (void)snprintf(sample_find(&s, "state")->name, 16, "other");

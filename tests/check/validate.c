@@ -130,8 +130,8 @@ static int judge(const struct request *r, struct seqmix_val_dump *dump, FILE *ou
     if (!seqmix_val_evaluate(&dump->base, &result, why)) return SEQMIX_VALIDATE_BAD_INPUT;
     struct seqmix_val_findings *findings = calloc(1, sizeof *findings);
     bool ok = findings != NULL && seqmix_val_judge(dump, &dump->base, &result, r->bound, &verdict);
-    if (ok && verdict.error[0].name == NULL && verdict.error[1].name == NULL) {
-        (void)seqmix_val_refuse(why, "nothing to judge");
+    if (ok && verdict.error[0].compared + verdict.error[1].compared == 0) {
+        (void)seqmix_val_refuse(why, "nothing to compare: no element of an output belongs to a sequence");
         free(findings);
         return SEQMIX_VALIDATE_BAD_INPUT;
     }

@@ -217,6 +217,7 @@ struct seqmix_val_error {
     const char *name; /* "y", "state_out"; NULL: not compared */
     seqmix_dtype dtype;
     int64_t rows, heads, length; /* vectors of `length` elements */
+    int64_t compared;            /* elements */
     double bound;
     double rms;   /* over the tensor, relative to the recurrence's RMS */
     double worst; /* the largest over vectors, relative to the larger of the vector's RMS and the tensor's */

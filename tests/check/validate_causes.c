@@ -13,16 +13,14 @@
 /* Multiply-adds: about half a second on one core for each single cause, and some ten seconds for all pairs. */
 static const double single_budget = 2e8, pair_budget = 5e9;
 
-enum { MOST_SINGLES = 96, CONFIRMED = 4 };
+enum { MOST_SINGLES = 96, MOST_PROMISING = 24, CONFIRMED = 6 };
 
 struct search {
     struct seqmix_val_dump *dump;
     const struct seqmix_val_verdict *verdict;
     double bound;
     const struct seqmix_val_cause *by_shape;
-    const struct seqmix_val_cause *single[MOST_SINGLES];
-    int n_singles;
-    int64_t rows, pair_rows;
+    int64_t rows; /* of the dump that causes are tried on */
     struct seqmix_val_findings *found;
 };
 
@@ -80,7 +78,7 @@ static bool try_causes(struct search *s, const struct seqmix_val_cause *const ca
     ok = ok && seqmix_val_evaluate(&trial, &result, why) &&
          seqmix_val_judge(s->dump, &trial, &result, s->bound, verdict) && !trial.memory.exhausted;
     seqmix_val_free(&trial.memory);
-    return ok && (verdict->error[0].name != NULL || verdict->error[1].name != NULL);
+    return ok && verdict->error[0].compared + verdict->error[1].compared > 0;
 }
 
 /* Whether everything that failed without the cause was compared with it, and nothing fails. */
@@ -145,52 +143,63 @@ static void try_singles(struct search *s)
             const struct seqmix_val_cause *const both[2] = {s->by_shape != NULL ? s->by_shape : cause,
                                                             s->by_shape != NULL ? cause : NULL};
             struct seqmix_val_verdict verdict;
-            if ((cause->families & family) == 0 || s->n_singles == MOST_SINGLES) continue;
+            if ((cause->families & family) == 0 || s->found->n_tried == MOST_SINGLES) continue;
             if (!try_causes(s, both, s->rows, &verdict)) continue;
-            s->single[s->n_singles++] = cause;
             s->found->n_tried++;
             add_finding(s, both[0], both[1], &verdict);
         }
 }
 
-/* Two together: screened on few rows, then compared on all that singles were compared on. */
+/* How many of the nearest singles can be paired, and on how many rows: at least as many as show the fault. */
+static int plan_pairs(struct search *s, int64_t *rows)
+{
+    const double cost = row_cost(&s->dump->base);
+    const struct seqmix_val_error *out = &s->verdict->error[0];
+    const int64_t least = out->name != NULL && !out->pass && s->dump->base.op->family != SEQMIX_VAL_inverse
+                              ? (out->bad_row >= 0 ? out->bad_row + 1 : s->rows)
+                              : s->rows;
+    int n = s->found->n;
+    while (n > 1 && (double)n * (n - 1) / 2 * (double)least * cost > pair_budget)
+        n--;
+    const int64_t most = fewer(s->rows, pair_budget, cost * (n > 1 ? (double)n * (n - 1) / 2 : 1));
+    *rows = most > least ? most : least;
+    return n;
+}
+
+/* Two together, in the order of their errors alone: screened on few rows, then compared on all that singles were compared on. */
 static void try_pairs(struct search *s)
 {
-    for (int i = 0; i < s->n_singles; i++)
-        for (int j = i + 1; j < s->n_singles; j++) {
-            const struct seqmix_val_cause *const pair[2] = {s->single[i], s->single[j]};
+    const struct seqmix_val_cause *near[MOST_SINGLES];
+    int64_t rows;
+    const int n = plan_pairs(s, &rows);
+    int promising = 0;
+    for (int i = 0; i < n; i++)
+        near[i] = s->found->found[i].cause[0];
+    for (int j = 1; j < n; j++)
+        for (int i = 0; i < j && promising < MOST_PROMISING; i++) {
+            const struct seqmix_val_cause *const pair[2] = {near[i], near[j]};
             struct seqmix_val_verdict verdict;
-            if ((pair[0]->touches & pair[1]->touches) != 0 || !try_causes(s, pair, s->pair_rows, &verdict)) continue;
+            if ((pair[0]->touches & pair[1]->touches) != 0 || !try_causes(s, pair, rows, &verdict)) continue;
             s->found->n_pairs++;
             if (!verdict.pass) continue;
-            if (s->pair_rows < s->rows && !try_causes(s, pair, s->rows, &verdict)) continue;
-            if (explains(s, &verdict)) add_finding(s, pair[0], pair[1], &verdict);
+            promising++;
+            if (rows < s->rows && (!try_causes(s, pair, s->rows, &verdict) || !verdict.pass)) continue;
+            add_finding(s, pair[0], pair[1], &verdict);
         }
 }
 
-static void plan_pairs(struct search *s)
-{
-    const double cost = row_cost(&s->dump->base), n = s->n_singles;
-    const struct seqmix_val_error *out = &s->verdict->error[0];
-    s->pair_rows = fewer(s->rows, pair_budget, cost * (n > 1 ? n * (n - 1) / 2 : 1));
-    const bool cut = s->pair_rows < s->dump->base.rows;
-    if (out->name != NULL && !out->pass && out->bad_row >= s->pair_rows && cut) s->pair_rows = out->bad_row + 1;
-    if (s->pair_rows > s->rows) s->pair_rows = s->rows;
-}
-
-/* Moves the findings that explain the dump to the front, those that do not hold on all rows behind them. */
+/* Moves what explains the dump to the front. What was tried on some rows only has to hold on all of them. */
 static void rank(struct search *s)
 {
     struct seqmix_val_findings *f = s->found;
+    const bool cut = s->rows < s->dump->base.rows;
     int confirmed = 0;
     for (int i = 0; i < f->n; i++) {
         struct seqmix_val_finding finding = f->found[i];
-        bool good = explains(s, &finding.verdict);
-        if (good && s->rows < s->dump->base.rows && confirmed++ < CONFIRMED) {
-            struct seqmix_val_verdict whole;
-            good = try_causes(s, finding.cause, s->dump->base.rows, &whole) && explains(s, &whole);
-        }
-        if (!good) continue;
+        if (!finding.verdict.pass) continue;
+        if (cut && (confirmed++ == CONFIRMED || !try_causes(s, finding.cause, s->dump->base.rows, &finding.verdict)))
+            continue;
+        if (!explains(s, &finding.verdict)) continue;
         for (int j = i; j > f->n_explaining; j--)
             f->found[j] = f->found[j - 1];
         f->found[f->n_explaining++] = finding;
@@ -215,7 +224,6 @@ bool seqmix_val_find_causes(struct seqmix_val_dump *dump, const struct seqmix_va
     try_singles(&s);
     rank(&s);
     if (findings->n_explaining == 0 && s.by_shape == NULL) {
-        plan_pairs(&s);
         try_pairs(&s);
         rank(&s);
     }

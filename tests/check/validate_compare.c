@@ -72,6 +72,7 @@ static void compare(struct seqmix_val_error *e, const struct pair *p)
             elements += e->length;
         }
     const double n = elements > 0 ? (double)elements : 1, tensor_rms = sqrt(square / n);
+    e->compared = elements;
     e->rms = relative(sqrt(error / n), tensor_rms);
     for (int64_t r = 0; r < e->rows; r++)
         for (int64_t h = 0; h < e->heads && p->map[r] >= 0; h++) {

@@ -101,7 +101,9 @@ static void print_finding(FILE *out, const struct seqmix_val_finding *finding, b
 /* Whether a hypothesis takes away most of the error without explaining it. */
 static bool is_partial(const struct seqmix_val_finding *finding, const struct seqmix_val_verdict *verdict)
 {
-    return finding->verdict.ratio * 10 < verdict->ratio || (isinf(verdict->ratio) && !isinf(finding->verdict.ratio));
+    for (int i = 0; i < 2; i++)
+        if (finding->verdict.error[i].name != NULL && !(finding->verdict.error[i].rms < 0.1)) return false;
+    return finding->verdict.ratio * 10 < verdict->ratio;
 }
 
 static void print_conclusion(FILE *out, const struct seqmix_val_verdict *verdict, const struct seqmix_val_findings *f)
@@ -148,6 +150,9 @@ void seqmix_val_print(FILE *out, const char *path, const struct seqmix_val_dump 
                       dump->base.family->state_order[1], dump->base.family->state_order[0]);
     (void)fprintf(out, "\nif it were so (%s%" PRId64 " rows), rms error of output and of state_out:\n",
                   f->rows < dump->base.rows ? "first " : "all ", f->rows);
+    (void)fputs("    ", out);
+    print_rms(out, verdict);
+    (void)fputs("(as it is)\n", out);
     for (int i = 0; i < f->n && i < f->n_explaining + SHOWN; i++)
         print_finding(out, &f->found[i], i < f->n_explaining);
     (void)fputc('\n', out);

@@ -25,7 +25,7 @@ import st  # noqa: E402
 N_GREEDY = 200
 PROMPTS = [
     "In the beginning God",
-    "And Jesus said unto them, Verily I say unto you,",
+    "But the wicked shall",
     "The LORD is my shepherd; I shall not want.\n"
     "He maketh me to lie down in green pastures: he leadeth me beside the still waters.\n"
     "He restoreth my soul: he leadeth me in the paths of righteousness for his name's sake.\n"
@@ -124,6 +124,8 @@ def main():
             margin = float((top[:, 0] - top[:, 1]).min())
             item = {"text": text, "tokens": ids, "greedy": out, "min_margin": round(margin, 6),
                     "max_logit_error": float(f"{err:.2e}"), "eos_at": out.index(0) if 0 in out else -1,
+                    "prompt_nll": round(float(torch.nn.functional.cross_entropy(
+                        logits[:len(ids) - 1], torch.tensor(ids[1:]))), 6),
                     "greedy_text": tok.decode(out, skip_special_tokens=False)}
             items.append(item)
             print(f"{name} prompt {i}: {len(ids)} tokens, margin {margin:.5f}, logit error {err:.1e}, "
@@ -131,7 +133,7 @@ def main():
             if dtype is None:
                 print("   ", repr(text[-40:]), "->", repr(item["greedy_text"]))
             if trial is None:
-                assert margin > 1e-3, "choose another prompt"
+                assert margin > 2e-3, "choose another prompt"
             if i == 0 and trial is None:
                 n = len(ids)
                 pos = sorted({0, n // 2, n - 1, n, n + 1, n + 31, n + 99, n + N_GREEDY - 2})

@@ -321,6 +321,15 @@ void greedy(seqmix_session *s, int64_t vocab, const int32_t *prompt, int64_t n_p
     }
 }
 
+void judge(bool ok, const char *why, const char *wanted, const char *what)
+{
+    if (wanted == NULL)
+        ck_assert_msg(ok, "refused: %s\n  %s", why, what);
+    else
+        ck_assert_msg(!ok && strstr(why, wanted) != NULL, "wanted '%s', got '%s'\n  %s", wanted, ok ? "success" : why,
+                      what);
+}
+
 int run_suite(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);

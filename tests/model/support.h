@@ -61,6 +61,11 @@ void close_model(opened *o);
 /* n greedy tokens after a prompt. */
 void greedy(seqmix_session *s, int64_t vocab, const int32_t *prompt, int64_t n_prompt, int32_t *out, int64_t n);
 
+#define COUNT(table) (int)(sizeof(table) / sizeof(table)[0])
+
+/* Whether a reader's outcome is the wanted one: NULL for success, else a part of the sentence. */
+void judge(bool ok, const char *why, const char *wanted, const char *what);
+
 /* Runs one suite with Check's own command of output; the exit status. */
 int run_suite(Suite *suite);
 
