@@ -15,7 +15,15 @@ headline() {
 
 # show COMMAND...: says what it runs, and runs it
 show() {
-    printf '$ %s\n' "$*"
+    local word
+    printf '$'
+    for word in "$@"; do
+        case $word in
+        *[!A-Za-z0-9_./-]*) printf " '%s'" "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
     "$@"
 }
 
@@ -38,6 +46,7 @@ echo "libseqmix, seqmix-run, seqmix-check and seqmix-bench are in build/"
 
 headline "3/5 A tiny Mamba, trained on the King James Bible, goes on from a prompt"
 show build/seqmix-run "$model" --prompt "In the beginning" -n 64
+show build/seqmix-run "$model" --prompt "And he said" -n 96 --temperature 0.7 --top-p 0.9 --seed 2
 
 headline "4/5 Every op against the recurrence in double precision"
 show build/seqmix-check --quick
@@ -48,7 +57,7 @@ show build/seqmix-bench --quick
 cat <<TEXT
 
 == Done in $(($(date +%s) - began)) s. What to try next:
-  build/seqmix-run $model --prompt "And he said" -n 100 --prefill-rows 7
+  build/seqmix-run $model --prompt "Behold" --temperature 0.8 --seed 7 --prefill-rows 1 --json
   build/seqmix-check --selftest        plants faults in the reference, and shows that each is caught
   build/seqmix-check --coverage        which kernel ran for which op and model shape
   build/seqmix-check validate --help   judges another engine's outputs

@@ -6,7 +6,7 @@
 set -eu
 
 build="build-essential cmake pkg-config ninja-build libcjson-dev libpcre2-dev libutf8proc-dev ?libopenblas0-pthread|libopenblas0"
-tests="check clang ?libclang-rt-dev|libclang-rt-14-dev valgrind ?clang-format-14|clang-format ?shellcheck"
+tests="check clang ?libclang-rt-dev|libclang-rt-14-dev valgrind ?clang-format-14|clang-format ?shellcheck python3"
 
 case ${1:-} in
 build) wanted=$build ;;
@@ -71,7 +71,12 @@ for entry in $missing; do
 done
 if [ -n "$chosen" ]; then
     echo "Installing:$chosen"
+    log=$(mktemp)
     # The names are words, on purpose.
     # shellcheck disable=SC2086
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $chosen >/dev/null
+    if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $chosen >"$log" 2>&1; then
+        cat "$log"
+        exit 1
+    fi
+    rm -f "$log"
 fi

@@ -113,4 +113,35 @@ suite build
 if [ "$quick" = yes ]; then
     finish
 fi
+
+headline "Each kernel level of this build, as SEQMIX_LEVEL caps it"
+for level in $(build/seqmix-check --coverage | sed -n 's/^cpu-\([a-z0-9]*\): .*/\1/p'); do
+    echo "SEQMIX_LEVEL=$level"
+    SEQMIX_LEVEL=$level suite build -R '^(api\.(accept|threads)|model\.(session|parity))$'
+done
+
+headline "Release build with clang, with libFuzzer"
+build clang
+if grep -q '^SEQMIX_HAVE_LIBFUZZER:INTERNAL=1$' build-clang/CMakeCache.txt; then
+    echo "ok: clang links libFuzzer"
+else
+    skip "libFuzzer: clang's runtime is not installed; the fuzz targets run with their own mutator"
+fi
+suite build-clang -L '^(api|model|fuzz|abi)$'
+suite build-clang -R '^check\.(all|selftest)$'
+
+headline "AddressSanitizer and UndefinedBehaviorSanitizer"
+build asan
+suite build-asan -L '^(api|check|model|fuzz|abi)$' -E '^check\.workers$'
+
+headline "ThreadSanitizer"
+build tsan
+suite build-tsan -R '^(api\.(context|threads)|check\.workers|model\.session)$'
+
+headline "Valgrind: memory that nobody wrote"
+for class in gauss batch; do
+    check "valgrind: every op, class $class" tests/expect.sh 0 '^[1-9][0-9]* checks, 0 failed' \
+        valgrind -q --error-exitcode=9 --leak-check=full build/seqmix-check --quick --rung cpu-ref --filter "*:f32:$class:*"
+done
+
 finish

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Layout of everything released, pinned for 64-bit pointers (LP64 and LLP64 agree here): a field that moved does not compile.
- * A release appends lines, it never edits one. tests/abi compares the same facts against a stored baseline.
+ * FIELD lines are appended, never edited. SIZE grows with them (but for seqmix_tensor, frozen for good); that it is the end of
+ * the last field matters, since a field added where padding was would read an older caller's garbage.
  */
 #include <seqmix/seqmix.h>
 
 #if UINTPTR_MAX == UINT64_MAX
-#    define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "a released size changed")
+#    define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "a size changed, or has padding at its end")
 /* field, offset, size */
 #    define FIELD(type, field, at, bytes)                                                                              \
         _Static_assert(offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes),                         \

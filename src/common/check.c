@@ -9,8 +9,8 @@
  * Aliasing is decided on bytes, not on ranges. A view becomes a lattice of (count, stride) axes, strides ascending, the
  * element's bytes first, neighbours merged where they are contiguous. Two lattices at distance d meet iff two of their points
  * coincide; the axis with the largest stride is laid out, only the copies whose ranges touch are followed, and two axes of
- * equal stride (slices of one buffer) are laid out together, where only their difference counts. Strides without a common
- * grid are refuted by their gcd, or followed up to a budget of steps; past it the pair is accepted.
+ * equal stride (slices of one buffer) are laid out together, where only their difference counts. Views whose strides have
+ * little in common could need many steps; past a budget the pair is accepted.
  */
 #include "check_internal.h"
 
@@ -90,23 +90,21 @@ seqmix_status seqmix_check_form(struct seqmix_context *ctx, struct seqmix_form *
     return SEQMIX_OK;
 }
 
-/* 1 + the offset of the last element, axes of size 0 counted as 1; false when its byte count exceeds ptrdiff_t. Also false
- * when the number of elements times their size does, which strides of 0 could hide. */
-static bool tensor_span(const seqmix_tensor *t, int64_t *span)
+/* Bytes from the first to the end of the last element, axes of size 0 counted as 1; false when they exceed ptrdiff_t. Also
+ * false when the number of elements times their size does, which strides of 0 could hide. */
+static bool span_bytes(const seqmix_tensor *t, size_t *bytes)
 {
     const int64_t size = (int64_t)seqmix_dtype_size(t->dtype);
-    int64_t count = size, reach = 1;
+    int64_t count = size, span = size;
     for (int axis = 0; axis < t->rank; axis++) {
         const int64_t n = t->shape[axis] > 0 ? t->shape[axis] : 1;
         int64_t step;
         if (__builtin_mul_overflow(count, n, &count) || __builtin_mul_overflow(n - 1, t->stride[axis], &step) ||
-            __builtin_add_overflow(reach, step, &reach))
+            __builtin_mul_overflow(step, size, &step) || __builtin_add_overflow(span, step, &span))
             return false;
     }
-    int64_t bytes;
-    if (__builtin_mul_overflow(reach, size, &bytes) || bytes > PTRDIFF_MAX || count > PTRDIFF_MAX) return false;
-    *span = reach;
-    return true;
+    *bytes = (size_t)span;
+    return span <= PTRDIFF_MAX && count <= PTRDIFF_MAX;
 }
 
 static bool is_empty(const seqmix_tensor *t)
@@ -134,7 +132,7 @@ static seqmix_status check_nesting(struct seqmix_context *ctx, const struct seqm
 {
     const seqmix_tensor *t = field->tensor;
     int order[SEQMIX_MAX_RANK];
-    const int n = is_empty(t) ? 0 : sort_axes(t, true, order);
+    const int n = sort_axes(t, true, order);
     int64_t span = 1;
     for (int i = 0; i < n; i++) {
         const int axis = order[i];
@@ -148,11 +146,10 @@ static seqmix_status check_nesting(struct seqmix_context *ctx, const struct seqm
     return SEQMIX_OK;
 }
 
-static seqmix_status check_strides(struct seqmix_context *ctx, const struct seqmix_field *field)
+static seqmix_status check_strides(struct seqmix_context *ctx, const struct seqmix_field *field, size_t *bytes)
 {
     const seqmix_tensor *t = field->tensor;
     const int last = t->rank - 1;
-    int64_t span;
     for (int axis = 0; axis < t->rank; axis++)
         if (t->stride[axis] < 0)
             return seqmix_fail(ctx, SEQMIX_ERR_STRIDE, "%s.stride[%d]=%" PRId64 " is negative", field->name, axis,
@@ -160,24 +157,23 @@ static seqmix_status check_strides(struct seqmix_context *ctx, const struct seqm
     if ((field->traits & SEQMIX_ROWS) != 0 && t->shape[last] > 1 && t->stride[last] != 1)
         return seqmix_fail(ctx, SEQMIX_ERR_STRIDE, "%s.stride[%d]=%" PRId64 ", must be 1", field->name, last,
                            t->stride[last]);
-    if (!tensor_span(t, &span))
+    if (!span_bytes(t, bytes))
         return seqmix_fail(ctx, SEQMIX_ERR_STRIDE, "%s: its shape and strides span more than %td bytes", field->name,
                            (ptrdiff_t)PTRDIFF_MAX);
-    if ((field->traits & SEQMIX_WRITTEN) != 0) SEQMIX_TRY(check_nesting(ctx, field));
-    return SEQMIX_OK;
+    if (is_empty(t)) *bytes = 0;
+    return (field->traits & SEQMIX_WRITTEN) != 0 && *bytes != 0 ? check_nesting(ctx, field) : SEQMIX_OK;
 }
 
-static seqmix_status check_data(struct seqmix_context *ctx, const struct seqmix_field *field)
+static seqmix_status check_data(struct seqmix_context *ctx, const struct seqmix_field *field, size_t bytes)
 {
-    const seqmix_tensor *t = field->tensor;
-    const size_t size = seqmix_dtype_size(t->dtype);
-    int64_t span;
-    if (is_empty(t)) return SEQMIX_OK;
-    if (t->data == NULL) return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "%s.data is NULL", field->name);
-    if ((uintptr_t)t->data % size != 0)
+    const uintptr_t at = (uintptr_t)field->tensor->data;
+    const size_t size = seqmix_dtype_size(field->tensor->dtype);
+    if (bytes == 0) return SEQMIX_OK;
+    if (at == 0) return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "%s.data is NULL", field->name);
+    if (at % size != 0)
         return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "%s.data is not aligned to its elements of %zu bytes",
                            field->name, size);
-    if (!tensor_span(t, &span) || (uintptr_t)span * size > UINTPTR_MAX - (uintptr_t)t->data)
+    if (bytes > UINTPTR_MAX - at)
         return seqmix_fail(ctx, SEQMIX_ERR_STRIDE, "%s: its shape and strides reach beyond the address space",
                            field->name);
     return SEQMIX_OK;
@@ -219,22 +215,11 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-static int64_t greatest_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Whether b's first kb axes, laid d bytes after a's first ka, share a byte with them. Recursion ends after ka + kb levels, and
- * one more per level for the swap; `budget` bounds the calls. */
+/* Whether b's first kb axes, laid d bytes after a's first ka, share a byte with them. Each level takes an axis away, or swaps a
+ * and b before it does; `budget` bounds the calls. */
 static bool lattices_meet(const struct lattice *a, int ka, const struct lattice *b, int kb, int64_t d, int *budget)
 {
-    if (d >= a->span[ka] || d <= -b->span[kb]) return false;
-    if (ka == 0 && kb == 0) return true;
+    if (ka == 0 && kb == 0) return d == 0;
     if (--*budget < 0) return false;
 
     const int64_t sa = ka > 0 ? a->stride[ka - 1] : 0, sb = kb > 0 ? b->stride[kb - 1] : 0;
@@ -247,27 +232,20 @@ static bool lattices_meet(const struct lattice *a, int ka, const struct lattice 
     int64_t first = -floor_div(inner - 1 - d, sa), last = floor_div(d + width - 1, sa);
     if (first < least) first = least;
     if (last > most) last = most;
-    if (first > last) return false;
-    if (!both && kb <= 1 && inner <= sa && last - first > 1) return true; /* a middle copy begins inside solid b */
-    if (!both && kb > 0) {
-        const int64_t grid = greatest_divisor(sa, sb), rest = d - floor_div(d, grid) * grid;
-        if (rest >= inner && grid - rest >= b->span[kb - 1]) return false;
-    }
+    /* two copies, one after the other, touch solid b: the last element of the first lies in it */
+    if (first < last && !both && kb <= 1 && inner <= sa) return true;
     for (int64_t i = first; i <= last && *budget >= 0; i++)
         if (lattices_meet(a, ka - 1, b, both ? kb - 1 : kb, d - i * sa, budget)) return true;
     return false;
 }
 
-bool seqmix_tensors_overlap(const seqmix_tensor *a, const seqmix_tensor *b)
+/* Whether two tensors of so many bytes share one; false also where that is too costly to decide. */
+static bool tensors_overlap(const seqmix_tensor *a, size_t bytes_a, const seqmix_tensor *b, size_t bytes_b)
 {
-    const int64_t undecided = (int64_t)1 << 60; /* bytes; no object is that large, and sums of two such spans fit */
-    int64_t span_a, span_b;
-    if (is_empty(a) || is_empty(b) || !tensor_span(a, &span_a) || !tensor_span(b, &span_b)) return false;
-    span_a *= (int64_t)seqmix_dtype_size(a->dtype);
-    span_b *= (int64_t)seqmix_dtype_size(b->dtype);
+    const size_t undecided = (size_t)PTRDIFF_MAX / 8; /* no object is that large, and sums of a few such spans fit */
     const uintptr_t at_a = (uintptr_t)a->data, at_b = (uintptr_t)b->data;
-    if (at_a >= at_b ? at_a - at_b >= (uintptr_t)span_b : at_b - at_a >= (uintptr_t)span_a) return false;
-    if (span_a > undecided || span_b > undecided) return false;
+    if (at_a >= at_b ? at_a - at_b >= bytes_b : at_b - at_a >= bytes_a) return false; /* the common case */
+    if (bytes_a > undecided || bytes_b > undecided) return false;
 
     struct lattice la, lb;
     int budget = 2048;
@@ -291,14 +269,14 @@ static seqmix_status check_aliasing(struct seqmix_context *ctx, const struct seq
 {
     for (int i = 0; i < form->n_fields; i++) {
         const struct seqmix_field *out = &form->fields[i];
-        if ((out->traits & SEQMIX_WRITTEN) == 0 || !seqmix_present(out->tensor)) continue;
+        if ((out->traits & SEQMIX_WRITTEN) == 0 || form->bytes[i] == 0) continue;
         for (int j = 0; j < form->n_fields; j++) {
             const struct seqmix_field *other = &form->fields[j];
             const bool seen = j < i && (other->traits & SEQMIX_WRITTEN) != 0;
-            if (j == i || seen || !seqmix_present(other->tensor)) continue;
+            if (j == i || seen || form->bytes[j] == 0) continue;
             const bool may_be = (out->may_be >> j & 1u) != 0;
             if (may_be && is_same_view(out->tensor, other->tensor)) continue;
-            if (seqmix_tensors_overlap(out->tensor, other->tensor))
+            if (tensors_overlap(out->tensor, form->bytes[i], other->tensor, form->bytes[j]))
                 return seqmix_fail(ctx, SEQMIX_ERR_ALIAS, "%s overlaps %s%s", out->name, other->name,
                                    may_be ? " without being exactly it" : "");
         }
@@ -306,13 +284,13 @@ static seqmix_status check_aliasing(struct seqmix_context *ctx, const struct seq
     return SEQMIX_OK;
 }
 
-seqmix_status seqmix_check_memory(struct seqmix_context *ctx, const struct seqmix_form *form, unsigned how)
+seqmix_status seqmix_check_memory(struct seqmix_context *ctx, struct seqmix_form *form, unsigned how)
 {
     for (int i = 0; i < form->n_fields; i++)
-        if (seqmix_present(form->fields[i].tensor)) SEQMIX_TRY(check_strides(ctx, &form->fields[i]));
+        if (seqmix_present(form->fields[i].tensor)) SEQMIX_TRY(check_strides(ctx, &form->fields[i], &form->bytes[i]));
     if ((how & SEQMIX_CHECK_QUERY) != 0) return SEQMIX_OK;
     for (int i = 0; i < form->n_fields; i++)
-        if (seqmix_present(form->fields[i].tensor)) SEQMIX_TRY(check_data(ctx, &form->fields[i]));
+        SEQMIX_TRY(check_data(ctx, &form->fields[i], form->bytes[i]));
     return check_aliasing(ctx, form);
 }
 

@@ -18,6 +18,8 @@ enum {
     SEQMIX_LIMIT_HEAD_DIM = 256 /* DK, DV, N, P */
 };
 
+enum { SEQMIX_MAX_FIELDS = 10 };
+
 /* Which dtypes a field may have. X is the dtype of the call's first SEQMIX_IS_X field. */
 enum seqmix_dtype_rule { SEQMIX_IS_X, SEQMIX_IS_X_OR_F32, SEQMIX_IS_F32, SEQMIX_IS_ANY };
 
@@ -51,15 +53,19 @@ struct seqmix_form {
     struct seqmix_dim *dims;
     const char *x_name; /* the field that bound X */
     seqmix_dtype x;
+    size_t bytes[SEQMIX_MAX_FIELDS]; /* from a field's data to the end of its last element; 0 = it has no elements */
 };
 
 #define SEQMIX_FORM(fields, dims)                                                                                      \
     {                                                                                                                  \
-        (fields), (int)(sizeof(fields) / sizeof((fields)[0])), (dims), NULL, 0                                         \
+        (fields), (int)(sizeof(fields) / sizeof((fields)[0])), (dims), NULL, 0,                                        \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
     }
 
 seqmix_status seqmix_check_form(struct seqmix_context *ctx, struct seqmix_form *form);
-seqmix_status seqmix_check_memory(struct seqmix_context *ctx, const struct seqmix_form *form, unsigned how);
+seqmix_status seqmix_check_memory(struct seqmix_context *ctx, struct seqmix_form *form, unsigned how);
 
 /* Single options; `name` is the args field. */
 seqmix_status seqmix_check_enum(struct seqmix_context *ctx, const char *name, int32_t value, int32_t last);
@@ -78,8 +84,5 @@ static inline int64_t seqmix_slots(const seqmix_tensor *pool)
 {
     return seqmix_present(pool) ? pool->shape[0] : -1;
 }
-
-/* Whether two tensors share an element; false also where that is too costly to decide. Their strides are checked. */
-bool seqmix_tensors_overlap(const seqmix_tensor *a, const seqmix_tensor *b);
 
 #endif

@@ -166,6 +166,17 @@ START_TEST(sizes_of_0)
 }
 END_TEST
 
+/* Axes beyond the rank are not looked at. */
+START_TEST(unused_axes)
+{
+    call_init(&call, &ops[_i]);
+    for (const struct field *f = call_fields(&call); f->name != NULL; f++)
+        for (int axis = call_tensor(&call, f)->rank; axis < SEQMIX_MAX_RANK; axis++)
+            call_tensor(&call, f)->shape[axis] = call_tensor(&call, f)->stride[axis] = axis % 2 == 0 ? -1 : INT64_MAX;
+    expect_success(ctx, &call);
+}
+END_TEST
+
 START_TEST(no_tokens)
 {
     call_init(&call, &ops[11]);
@@ -303,6 +314,7 @@ int main(void)
     tcase_add_loop_test(tcase, absent_tensors, 0, N_OPS);
     tcase_add_loop_test(tcase, dtypes, 0, N_OPS);
     tcase_add_loop_test(tcase, sizes_of_0, 0, N_OPS);
+    tcase_add_loop_test(tcase, unused_axes, 0, N_OPS);
     tcase_add_test(tcase, no_tokens);
     tcase_add_test(tcase, matrix_ranks);
     tcase_add_loop_test(tcase, largest_numbers, 6, 8);

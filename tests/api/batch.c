@@ -174,6 +174,8 @@ BEND(empty_pool, call_resize(c, 'S', 0), c->batch.n_checkpoints = 0, c->read_slo
 BEND(two_ckpts_of_a_row, c->batch.n_checkpoints = 2, c->ckpt_slot[1] = 0, c->ckpt_seq[1] = 1, c->ckpt_row[1] = 2,
      c->read_slot[0] = -1)
 BEND(no_bound, c->batch.max_rows = 0)
+BEND(bound_of_steps, c->batch.max_rows = 16)
+BEND(empty_pool_with_checkpoint, empty_pool(c), c->batch.n_checkpoints = 1, c->ckpt_slot[0] = -1)
 // clang-format on
 
 static void (*const legal[])(struct call *) = {

@@ -72,8 +72,14 @@ START_TEST(ranks)
     for (const struct field *f = fields[ops[_i].family]; f->name != NULL; f++)
         for (int r = -1; r <= SEQMIX_MAX_RANK + 1; r++) {
             if (r == 0 || (r >= min_rank(f) && r <= max_rank(f))) continue;
+            char must[96];
+            const int lowest = min_rank(f), highest = max_rank(f);
             fresh(_i, f)->rank = r;
-            expect_refusal(ctx, &call, true, SEQMIX_ERR_SHAPE, text("%s.rank=%d, must be ", f->name, r));
+            if (lowest == highest)
+                snprintf(must, sizeof must, ": %s.rank=%d, must be %d", f->name, r, highest);
+            else
+                snprintf(must, sizeof must, ": %s.rank=%d, must be %d to %d", f->name, r, lowest, highest);
+            expect_refusal(ctx, &call, true, SEQMIX_ERR_SHAPE, must);
         }
     const struct field *f = fields[ops[_i].family];
     fresh(_i, f)->rank = INT32_MIN;
@@ -216,6 +222,16 @@ START_TEST(count_overflow)
 }
 END_TEST
 
+/* Without elements there is still no size that offsets could not reach. */
+START_TEST(count_overflow_of_nothing)
+{
+    call_init(&call, &ops[9]);
+    call_resize(&call, 'D', (int64_t)1 << 62);
+    call_resize(&call, 'R', 0);
+    expect_refusal(ctx, &call, true, SEQMIX_ERR_STRIDE, "x: its shape and strides span more than");
+}
+END_TEST
+
 START_TEST(data)
 {
     for (const struct field *f = fields[ops[_i].family]; f->name != NULL; f++) {
@@ -276,6 +292,7 @@ int main(void)
     tcase_add_loop_test(tcase, stride_nesting, 0, N_OPS);
     tcase_add_loop_test(tcase, stride_overflow, 0, N_OPS);
     tcase_add_loop_test(tcase, count_overflow, 0, N_OPS);
+    tcase_add_test(tcase, count_overflow_of_nothing);
     tcase_add_loop_test(tcase, data, 0, N_OPS);
     tcase_add_loop_test(tcase, query_without_data, 0, N_OPS);
     suite_add_tcase(suite, tcase);

@@ -338,7 +338,9 @@ static void expect_message(seqmix_ctx *ctx, const struct call *call, const char 
     const size_t prefix = strlen(call->op->name);
     ck_assert_msg(strncmp(message, call->op->name, prefix) == 0 && strncmp(message + prefix, ": ", 2) == 0,
                   "\"%s\" does not begin with \"%s: \"", message, call->op->name);
-    ck_assert_msg(strstr(message, text) != NULL, "\"%s\" does not say \"%s\"", message, text);
+    const bool whole = text[0] == ':'; /* ": ..." is the whole sentence, anything else a part of it */
+    ck_assert_msg(whole ? strcmp(message + prefix, text) == 0 : strstr(message, text) != NULL,
+                  "\"%s\" does not say \"%s\"", message, text);
     ck_assert_msg(strlen(message) < 255, "\"%s\" was cut", message);
 }
 

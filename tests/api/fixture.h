@@ -81,7 +81,7 @@ seqmix_status call_op(seqmix_ctx *ctx, struct call *call, void *workspace, size_
 /* Query, then the call with as much workspace as it asked for. */
 seqmix_status call_run(seqmix_ctx *ctx, struct call *call);
 
-/* Asserts that the call is refused with that status and a message "<op>: ...text...", by the query too if `query`, that no
+/* Asserts that the call is refused with that status and a message "<op>: ...text..." (": text" being all of it), by the query too if `query`, that no
  * byte of the arena changed, and that the context still works. */
 void expect_refusal(seqmix_ctx *ctx, struct call *call, bool query, seqmix_status status, const char *text);
 

@@ -163,6 +163,9 @@ static void draw_all(struct draw *draw, const struct check_op *op, seqmix_dtype 
     case CLASS_NEIGHBOURS:
         draw->batch_kind = 3 + (int)(v % 6);
         break;
+    case CLASS_DENORMAL:
+        draw->absent |= 3u;
+        break; /* no bias or residual of another size */
     case CLASS_OVERFLOW:
         draw->pool = true;
         draw->pool_dtype = SEQMIX_F16;

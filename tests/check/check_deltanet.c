@@ -20,7 +20,7 @@ static const struct class_use classes[] = {
     {CLASS_GAUSS, BOUND_ORDINARY, {8, 80, 400}, FORM_BOTH},
     {CLASS_ROWS, BOUND_ORDINARY, {6, 40, 131}, FORM_BOTH},
     {CLASS_SIZES, BOUND_ORDINARY, {1, 3, 12}, FORM_BOTH},
-    {CLASS_OPTIONAL, BOUND_ORDINARY, {4, 4, 4}, FORM_BOTH},
+    {CLASS_OPTIONAL, BOUND_ORDINARY, {8, 8, 8}, FORM_BOTH},
     {CLASS_KINDS, BOUND_ORDINARY, {12, 120, 240}, FORM_BOTH},
     {CLASS_LAYOUT, BOUND_ORDINARY, {6, 32, 32}, FORM_BOTH},
     {CLASS_PARAMS, BOUND_ORDINARY, {3, 8, 8}, FORM_BOTH},
@@ -67,7 +67,7 @@ static void draw_options(struct draw *draw, seqmix_deltanet_args *args, struct d
     args->chunk = is_hard(draw->name) ? 64 : (int32_t)CHECK_PICK(rng, 0, 16, 32, 64, 64, 128, 256);
     switch (draw->name) {
     case CLASS_OPTIONAL:
-        args->gate_kind = draw->absent % 2 == 0 ? SEQMIX_GATE_SOFTPLUS : SEQMIX_GATE_BOUNDED_SIGMOID;
+        args->gate_kind = draw->absent < 2 ? SEQMIX_GATE_SOFTPLUS : SEQMIX_GATE_BOUNDED_SIGMOID;
         break;
     case CLASS_CLAMP: {
         static const int32_t kinds[3] = {SEQMIX_GATE_LOG, SEQMIX_GATE_ALPHA, SEQMIX_GATE_SOFTPLUS};

@@ -2,6 +2,7 @@
 /* The list of planted faults. Most edit the call and let rung 0 do the rest, or spoil what it did. */
 #include "faults.h"
 
+#include <float.h>
 #include <math.h>
 #include <signal.h>
 
@@ -80,6 +81,23 @@ static seqmix_status eps_squared(struct seqmix_context *ctx, const seqmix_norm_a
 }
 FAULT(eps_squared, gated_rms_norm_rows)
 
+static seqmix_status no_eps(struct seqmix_context *ctx, const seqmix_norm_args *args, void *workspace)
+{
+    seqmix_norm_args wrong = *args;
+    wrong.eps = 0;
+    return REF(gated_rms_norm_rows)(ctx, &wrong, workspace);
+}
+FAULT(no_eps, gated_rms_norm_rows)
+
+static seqmix_status chunk_128_wrong(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace)
+{
+    seqmix_deltanet_args wrong = *args;
+    if (args->chunk == 128) wrong.head_map = SEQMIX_HEADS_TILED - args->head_map;
+    if (args->chunk == 128 && args->scale > 0) wrong.scale = 1.01f * args->scale;
+    return REF(deltanet_chunk_forward)(ctx, &wrong, workspace);
+}
+FAULT(chunk_128_wrong, deltanet_chunk_forward)
+
 /* ---------------------------------------------------------------- rows */
 
 static seqmix_status lost_tail_row(struct seqmix_context *ctx, const seqmix_scan_args *args, void *workspace)
@@ -103,7 +121,8 @@ FAULT(lost_tail_row, selective_scan_rows)
 static seqmix_status row_unwritten(struct seqmix_context *ctx, const seqmix_linear_args *args, void *workspace)
 {
     seqmix_linear_args wrong = *args;
-    if (wrong.x.shape[0] % 4 == 3) wrong.x.shape[0] = wrong.y.shape[0] = wrong.residual.shape[0] = wrong.x.shape[0] - 1;
+    if (wrong.x.shape[0] > 1 && wrong.x.shape[0] % 16 == 1)
+        wrong.x.shape[0] = wrong.y.shape[0] = wrong.residual.shape[0] = wrong.x.shape[0] - 1;
     return REF(linear)(ctx, &wrong, workspace);
 }
 FAULT(row_unwritten, linear)
@@ -118,6 +137,43 @@ static seqmix_status neighbours_rows(struct seqmix_context *ctx, const seqmix_co
     return status == SEQMIX_OK && args->batch->n_seqs > 1 ? REF(short_conv_rows)(ctx, &wrong, workspace) : status;
 }
 FAULT(neighbours_rows, short_conv_rows)
+
+static seqmix_status neighbour_leaks(struct seqmix_context *ctx, const seqmix_conv_args *args, void *workspace)
+{
+    const seqmix_status status = REF(short_conv_rows)(ctx, args, workspace);
+    const int32_t *begin = args->batch->row_begin;
+    for (int32_t i = 1; begin != NULL && i < args->batch->n_seqs; i++) {
+        const int64_t t = begin[i]; /* taps before the first row are multiplied by 0 */
+        if (t == 0 || t == begin[i + 1] || args->x.shape[1] == 0) continue;
+        const int64_t at = t * args->y.stride[0];
+        check_put(&args->y, at, check_get(&args->y, at) + 0 * check_get(&args->x, (t - 1) * args->x.stride[0]));
+    }
+    return status;
+}
+FAULT(neighbour_leaks, short_conv_rows)
+
+static seqmix_status read_after_write(struct seqmix_context *ctx, const seqmix_conv_args *args, void *workspace)
+{
+    const seqmix_status status = REF(short_conv_step)(ctx, args, workspace);
+    if (status != SEQMIX_OK || args->y.data != args->x.data) return status;
+    seqmix_conv_args again = *args; /* x is y by now */
+    again.state.rank = 0;
+    return REF(short_conv_step)(ctx, &again, workspace);
+}
+FAULT(read_after_write, short_conv_step)
+
+static seqmix_status denormals_flushed(struct seqmix_context *ctx, const seqmix_conv_args *args, void *workspace)
+{
+    const seqmix_status status = REF(short_conv_rows)(ctx, args, workspace);
+    int64_t index[SEQMIX_MAX_RANK] = {0};
+    if (seqmix_tensor_count(&args->y) == 0) return status;
+    do {
+        const int64_t at = check_offset(&args->y, index);
+        if (fabs(check_get(&args->y, at)) < (double)FLT_MIN) check_put(&args->y, at, 0);
+    } while (check_next(&args->y, index, 0, 2));
+    return status;
+}
+FAULT(denormals_flushed, short_conv_rows)
 
 static seqmix_status foreign_rows_written(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace)
 {
@@ -257,6 +313,22 @@ static seqmix_status bits_of_company(struct seqmix_context *ctx, const seqmix_sc
 }
 FAULT(bits_of_company, selective_scan_rows)
 
+static seqmix_status bits_of_length(struct seqmix_context *ctx, const seqmix_scan_args *args, void *workspace)
+{
+    const seqmix_status status = REF(selective_scan_rows)(ctx, args, workspace);
+    if (args->x.shape[0] % 2 != 0) flip_bit(&args->y);
+    return status;
+}
+FAULT(bits_of_length, selective_scan_rows)
+
+static seqmix_status bits_of_slots(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace)
+{
+    const seqmix_status status = REF(deltanet_step)(ctx, args, workspace);
+    if (args->batch->write_slot != NULL && args->batch->write_slot[0] % 2 == 0) flip_bit(&args->o);
+    return status;
+}
+FAULT(bits_of_slots, deltanet_step)
+
 static seqmix_status bits_of_checkpoints(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace)
 {
     const seqmix_status status = REF(deltanet_chunk_forward)(ctx, args, workspace);
@@ -288,6 +360,18 @@ static seqmix_status upper_not_written(struct seqmix_context *ctx, const seqmix_
 }
 FAULT(upper_not_written, unit_lower_inverse)
 
+static seqmix_status inverse_in_bf16(struct seqmix_context *ctx, const seqmix_inverse_args *args, void *workspace)
+{
+    const seqmix_status status = REF(unit_lower_inverse)(ctx, args, workspace);
+    int64_t index[SEQMIX_MAX_RANK] = {0};
+    do {
+        const int64_t at = check_offset(&args->inv, index);
+        check_put(&args->inv, at, check_round(SEQMIX_BF16, check_get(&args->inv, at)));
+    } while (check_next(&args->inv, index, 0, args->inv.rank));
+    return status;
+}
+FAULT(inverse_in_bf16, unit_lower_inverse)
+
 static seqmix_status crashes(struct seqmix_context *ctx, const seqmix_conv_args *args, void *workspace)
 {
     if (args->x.shape[0] == 17) (void)raise(SIGSEGV);
@@ -295,53 +379,86 @@ static seqmix_status crashes(struct seqmix_context *ctx, const seqmix_conv_args 
 }
 FAULT(crashes, short_conv_rows)
 
-static seqmix_status wrong_token(struct seqmix_context *ctx, const seqmix_embed_args *args, void *workspace)
+static seqmix_status wrong_dtype(struct seqmix_context *ctx, const seqmix_embed_args *args, void *workspace)
 {
     seqmix_embed_args wrong = *args; /* 16-bit rows are copied as if the dtypes were equal */
     if (args->table.dtype != args->y.dtype && args->table.dtype != SEQMIX_F32 && args->y.dtype != SEQMIX_F32)
         wrong.table.dtype = args->y.dtype;
     return REF(embed_rows)(ctx, &wrong, workspace);
 }
-FAULT(wrong_token, embed_rows)
+FAULT(wrong_dtype, embed_rows)
 
 FAULT(check_ssd_wrong_groups, ssd_chunk_forward)
 FAULT(check_ssd_plain_sums, ssd_chunk_forward)
+FAULT(check_ssd_product, ssd_chunk_forward)
 FAULT(check_delta_late_decay, deltanet_chunk_forward)
 FAULT(check_delta_growing, deltanet_chunk_forward)
 FAULT(check_scan_naive_softplus, selective_scan_rows)
 
+/* Inside the bound for hard data, yet far from what the plain chunk form reaches. */
+static seqmix_status rough_chunk_form(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
+{
+    const seqmix_status status = seqmix_kernels__chunk_plain.ssd_chunk_forward(ctx, args, workspace);
+    int64_t index[SEQMIX_MAX_RANK] = {0};
+    if (seqmix_tensor_count(&args->y) == 0) return status;
+    do {
+        const int64_t at = check_offset(&args->y, index);
+        check_put(&args->y, at, check_get(&args->y, at) * (1 + 1e-5));
+    } while (check_next(&args->y, index, 0, 3));
+    return status;
+}
+
+static void install_rough_chunk_form(struct seqmix_kernels *table)
+{
+    table->ssd_chunk_forward = rough_chunk_form;
+    table->ssd_chunk_forward_plan = seqmix_kernels__chunk_plain.ssd_chunk_forward_plan;
+}
+
+// clang-format off
 const struct fault check_faults[] = {
-    {"group map h % G", "ssd_chunk_forward", install_check_ssd_wrong_groups},
-    {"head map", "deltanet_chunk_forward", install_other_head_map},
-    {"state transposed", "deltanet_chunk_forward", install_state_transposed},
-    {"decay after prediction", "deltanet_chunk_forward", install_check_delta_late_decay},
-    {"missing clamp (dt_max)", "ssd_step", install_no_dt_max},
-    {"missing clamp (positive gate)", "deltanet_chunk_forward", install_check_delta_growing},
-    {"f32-sum gates", "ssd_chunk_forward", install_check_ssd_plain_sums},
-    {"lost tail row", "selective_scan_rows", install_lost_tail_row},
-    {"checkpoint off by one", "ssd_chunk_forward", install_checkpoint_early},
-    {"neighbour's row read", "short_conv_rows", install_neighbours_rows},
-    {"slot off by one", "selective_scan_step", install_next_slot},
-    {"bias dropped", "short_conv_step", install_conv_no_bias},
-    {"NaN leaked from padding", "gated_rms_norm_rows", install_padding_leaks},
-    {"output row unwritten", "linear", install_row_unwritten},
-    {"worker-dependent sum", "linear", install_worker_sums},
-    {"empty sequence not moved", "deltanet_step", install_empty_not_moved},
-    {"read -1 taken as slot 0", "short_conv_rows", install_no_read_is_slot_0},
-    {"scale missing", "deltanet_chunk_forward", install_no_scale},
-    {"beta not doubled", "deltanet_step", install_beta_not_doubled},
-    {"eps in the wrong place", "gated_rms_norm_rows", install_eps_squared},
-    {"softplus as log(1+exp)", "selective_scan_rows", install_check_scan_naive_softplus},
-    {"f16 pool saturates", "deltanet_step", install_pool_saturates},
-    {"row of no sequence written", "deltanet_chunk_forward", install_foreign_rows_written},
-    {"gap between rows written", "linear", install_writes_past_row},
-    {"input changed", "ssd_chunk_forward", install_input_changed},
-    {"upper triangle not written", "unit_lower_inverse", install_upper_not_written},
-    {"bf16 copied as f16", "embed_rows", install_wrong_token},
-    {"bits depend on company", "selective_scan_rows", install_bits_of_company},
-    {"bits depend on checkpoints", "deltanet_chunk_forward", install_bits_of_checkpoints},
-    {"rows of a step fused", "ssd_step", install_step_rows_fused},
-    {"segmentation fault", "short_conv_rows", install_crashes},
+    {"group map h % G", "ssd_chunk_forward", install_check_ssd_wrong_groups, CLASS_KINDS},
+    {"head map", "deltanet_chunk_forward", install_other_head_map, CLASS_KINDS},
+    {"state transposed", "deltanet_chunk_forward", install_state_transposed, CLASS_POOL},
+    {"decay after prediction", "deltanet_chunk_forward", install_check_delta_late_decay, CLASS_GAUSS},
+    {"missing clamp (dt_max)", "ssd_step", install_no_dt_max, CLASS_CLAMP},
+    {"missing clamp (positive gate)", "deltanet_chunk_forward", install_check_delta_growing, CLASS_CLAMP},
+    {"f32-sum gates", "ssd_chunk_forward", install_check_ssd_plain_sums, CLASS_HARD_ROW},
+    {"gates as exp(g_i)*exp(-g_j)", "ssd_chunk_forward", install_check_ssd_product, CLASS_HARD_ROW},
+    {"lost tail row", "selective_scan_rows", install_lost_tail_row, CLASS_ROWS},
+    {"checkpoint off by one", "ssd_chunk_forward", install_checkpoint_early, CLASS_BATCH},
+    {"neighbour's row read", "short_conv_rows", install_neighbours_rows, CLASS_BATCH},
+    {"slot off by one", "selective_scan_step", install_next_slot, CLASS_BATCH},
+    {"bias dropped", "short_conv_step", install_conv_no_bias, CLASS_OPTIONAL},
+    {"NaN leaked from padding", "gated_rms_norm_rows", install_padding_leaks, CLASS_LAYOUT},
+    {"NaN leaked from a neighbour", "short_conv_rows", install_neighbour_leaks, CLASS_NEIGHBOURS},
+    {"output row unwritten", "linear", install_row_unwritten, CLASS_ROWS},
+    {"worker-dependent sum", "linear", install_worker_sums, CLASS_WORKERS},
+    {"empty sequence not moved", "deltanet_step", install_empty_not_moved, CLASS_BATCH},
+    {"read -1 taken as slot 0", "short_conv_rows", install_no_read_is_slot_0, CLASS_BATCH},
+    {"scale missing", "deltanet_chunk_forward", install_no_scale, CLASS_KINDS},
+    {"beta not doubled", "deltanet_step", install_beta_not_doubled, CLASS_KINDS},
+    {"eps in the wrong place", "gated_rms_norm_rows", install_eps_squared, CLASS_KINDS},
+    {"eps left out", "gated_rms_norm_rows", install_no_eps, CLASS_ZERO},
+    {"softplus as log(1+exp)", "selective_scan_rows", install_check_scan_naive_softplus, CLASS_EXTREME},
+    {"denormals flushed", "short_conv_rows", install_denormals_flushed, CLASS_DENORMAL},
+    {"f16 pool saturates", "deltanet_step", install_pool_saturates, CLASS_OVERFLOW},
+    {"row of no sequence written", "deltanet_chunk_forward", install_foreign_rows_written, CLASS_BATCH},
+    {"gap between rows written", "linear", install_writes_past_row, CLASS_LAYOUT},
+    {"input changed", "ssd_chunk_forward", install_input_changed, CLASS_GAUSS},
+    {"input read after the output", "short_conv_step", install_read_after_write, CLASS_IN_PLACE},
+    {"upper triangle not written", "unit_lower_inverse", install_upper_not_written, CLASS_SIZES},
+    {"inverse in bf16", "unit_lower_inverse", install_inverse_in_bf16, CLASS_RESIDUAL},
+    {"bf16 copied as f16", "embed_rows", install_wrong_dtype, CLASS_PARAMS},
+    {"bits depend on the length", "selective_scan_rows", install_bits_of_length, CLASS_SPLIT},
+    {"bits depend on company", "selective_scan_rows", install_bits_of_company, CLASS_COMPANY},
+    {"bits depend on slot numbers", "deltanet_step", install_bits_of_slots, CLASS_RENUMBER},
+    {"bits depend on checkpoints", "deltanet_chunk_forward", install_bits_of_checkpoints, CLASS_CHECKPOINTS},
+    {"rows of a step fused", "ssd_step", install_step_rows_fused, CLASS_STEPS},
+    {"forms disagree", "ssd_step", install_check_ssd_wrong_groups, CLASS_FORMS},
+    {"rough chunk form", "ssd_chunk_forward", install_rough_chunk_form, CLASS_HARD_ROW},
+    {"one chunk size wrong", "deltanet_chunk_forward", install_chunk_128_wrong, CLASS_CHUNKS},
+    {"segmentation fault", "short_conv_rows", install_crashes, CLASS_ROWS},
 };
+// clang-format on
 
 const int check_n_faults = (int)(sizeof check_faults / sizeof check_faults[0]);

@@ -7,8 +7,9 @@
 
 struct fault {
     const char *name;
-    const char *op;                                /* whose slot is replaced */
+    const char *op;                                /* whose cases are run */
     void (*install)(struct seqmix_kernels *table); /* into a copy of rung 0 */
+    enum check_class by;                           /* the class of cases, or property, that must catch it */
 };
 
 extern const struct fault check_faults[];
@@ -18,6 +19,7 @@ extern const int check_n_faults;
 seqmix_status check_delta_late_decay(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace);
 seqmix_status check_delta_growing(struct seqmix_context *ctx, const seqmix_deltanet_args *args, void *workspace);
 seqmix_status check_ssd_plain_sums(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace);
+seqmix_status check_ssd_product(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace);
 seqmix_status check_ssd_wrong_groups(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace);
 seqmix_status check_scan_naive_softplus(struct seqmix_context *ctx, const seqmix_scan_args *args, void *workspace);
 

@@ -155,8 +155,14 @@ seqmix_status check_delta_growing(struct seqmix_context *ctx, const seqmix_delta
 
 enum { CHUNK = 64 };
 
-/* A chunk of one head, exact but for the decays: their cumulative sums are plain f32. */
-static void ssd_chunk(const seqmix_ssd_args *a, int64_t begin, int64_t rows, int64_t h, double *s)
+/* exp(to - from) of two plain f32 sums; as a product of two exponentials it overflows. */
+static double decay_between(float from, float to, bool product)
+{
+    return product ? (double)(expf(to) * expf(-from)) : exp((double)(to - from));
+}
+
+/* A chunk of one head, exact but for the decays. */
+static void ssd_chunk(const seqmix_ssd_args *a, bool product, int64_t begin, int64_t rows, int64_t h, double *s)
 {
     const int64_t P = a->x.shape[2], N = a->B.shape[2], g = h / (a->x.shape[1] / a->B.shape[1]);
     float gamma[CHUNK], sum = 0;
@@ -170,7 +176,7 @@ static void ssd_chunk(const seqmix_ssd_args *a, int64_t begin, int64_t rows, int
             for (int64_t n = 0; n < N; n++) {
                 double state = exp((double)gamma[i]) * s[p * N + n];
                 for (int64_t j = 0; j <= i; j++)
-                    state += exp((double)(gamma[i] - gamma[j])) * at2(&a->dt, begin + j, h) *
+                    state += decay_between(gamma[j], gamma[i], product) * at2(&a->dt, begin + j, h) *
                              at3(&a->B, begin + j, g, n) * at3(&a->x, begin + j, h, p);
                 y += at3(&a->C, begin + i, g, n) * state;
             }
@@ -182,14 +188,14 @@ static void ssd_chunk(const seqmix_ssd_args *a, int64_t begin, int64_t rows, int
         for (int64_t n = 0; n < N; n++) {
             double state = exp((double)gamma[rows - 1]) * s[p * N + n];
             for (int64_t j = 0; j < rows; j++)
-                state += exp((double)(gamma[rows - 1] - gamma[j])) * at2(&a->dt, begin + j, h) *
+                state += decay_between(gamma[j], gamma[rows - 1], product) * at2(&a->dt, begin + j, h) *
                          at3(&a->B, begin + j, g, n) * at3(&a->x, begin + j, h, p);
             s[p * N + n] = state;
         }
     }
 }
 
-seqmix_status check_ssd_plain_sums(struct seqmix_context *ctx, const seqmix_ssd_args *a, void *workspace)
+static seqmix_status twisted_ssd(struct seqmix_context *ctx, const seqmix_ssd_args *a, void *workspace, bool product)
 {
     static double s[STATE_SIZE];
     struct span spans[CHECK_MAX_SEQS];
@@ -203,10 +209,20 @@ seqmix_status check_ssd_plain_sums(struct seqmix_context *ctx, const seqmix_ssd_
         for (int64_t h = 0; h < a->x.shape[1]; h++) {
             move_state(&a->state, spans[i].read, h, s, false);
             for (int64_t t = spans[i].begin; t < spans[i].end; t += CHUNK)
-                ssd_chunk(a, t, spans[i].end - t < CHUNK ? spans[i].end - t : CHUNK, h, s);
+                ssd_chunk(a, product, t, spans[i].end - t < CHUNK ? spans[i].end - t : CHUNK, h, s);
             move_state(&a->state, spans[i].write, h, s, true);
         }
     return SEQMIX_OK;
+}
+
+seqmix_status check_ssd_plain_sums(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
+{
+    return twisted_ssd(ctx, args, workspace, false);
+}
+
+seqmix_status check_ssd_product(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
+{
+    return twisted_ssd(ctx, args, workspace, true);
 }
 
 /* Index `i` of an axis, as an axis of size 1. */

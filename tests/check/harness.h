@@ -100,8 +100,8 @@ enum check_class {
     CLASS_COUNT
 };
 
-/* The last: 8192 identical keys with beta up to 2, where a chunk form repeats the one rounding of k.k in every row, which adds up
- * to 8192 * 2 * 2^-24 (docs/NUMERICS.md). */
+/* The last: 8192 identical keys with beta up to 2, where a chunk form repeats the one rounding of k.k in every row, which
+ * adds up to 8192 * 2 * 2^-24 (docs/NUMERICS.md). */
 enum check_bound { BOUND_ORDINARY, BOUND_HARD, BOUND_HARD2, BOUND_HARD2_LONG, BOUND_KINDS };
 enum check_level { LEVEL_QUICK, LEVEL_DEFAULT, LEVEL_FULL, LEVEL_COUNT };
 

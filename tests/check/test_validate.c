@@ -47,10 +47,11 @@ int test_run(const char *path, const char *const *extra, char **out, char **err)
     return status;
 }
 
-int test_explanations(const char *path, char *names, size_t size)
+int test_explanations(const char *path, const char *rows, char *names, size_t size)
 {
     char *out, *err;
-    const int status = test_run(path, (const char *const[]){"--json", NULL}, &out, &err);
+    const int status =
+        test_run(path, (const char *const[]){"--json", rows != NULL ? "--rows" : NULL, rows, NULL}, &out, &err);
     cJSON *root = cJSON_Parse(out);
     names[0] = '\0';
     const cJSON *finding, *cause;
@@ -203,6 +204,9 @@ static const struct plant plants[] = {
     {"linear", "", "linear-bias-ignored", NULL, NULL},
     {"linear", "", "linear-residual-ignored", NULL, NULL},
     {"linear", "", "linear-weight-transposed", NULL, NULL},
+    {DELTA, "bf16=1", "heads-tiled", NULL, NULL},
+    {SSD, "ckpt=5", "dt-bias-ignored", NULL, NULL},
+    {SSD, "ckpt=5", "A-positive", NULL, NULL},
     {DELTA, "", "scale-missing", "heads-tiled", NULL},
     {DELTA, "square=1", "state-transposed", "beta-not-squashed", NULL},
     {SSD, "", "dt-bias-ignored", "skip-missing", NULL},
@@ -211,13 +215,13 @@ static const struct plant plants[] = {
     {NORM, "", "norm-gate-act", "norm-weight-plus-one", NULL},
 };
 
-static void check_plant(const struct plant *p, int32_t dtype)
+static void check_plant(const struct plant *p, int32_t dtype, const char *rows)
 {
     struct sample s;
     char names[400], expected[120], other[120];
     sample_make(&s, p->op, p->traits, p->fault, p->second);
     CHECK(sample_write(&s, test_scratch, dtype), "cannot write %s", test_scratch);
-    const int status = test_explanations(test_scratch, names, sizeof names);
+    const int status = test_explanations(test_scratch, rows, names, sizeof names);
     sample_free(&s);
     (void)snprintf(expected, sizeof expected, "%s%s%s", p->fault != NULL ? p->fault : "", p->second != NULL ? "+" : "",
                    p->second != NULL ? p->second : "");
@@ -235,13 +239,26 @@ static void test_plants(void)
         for (size_t f = 0; f < sizeof state_faults / sizeof state_faults[0]; f++) {
             const bool square = strstr(state_faults[f], "transposed") != NULL;
             check_plant(&(struct plant){state_ops[o], square ? "square=1" : "", state_faults[f], NULL, NULL},
-                        SEQMIX_ST_F32);
+                        SEQMIX_ST_F32, NULL);
         }
     for (int o = 1; o < 3; o++)
         for (size_t f = 0; f < sizeof mixer_faults / sizeof mixer_faults[0]; f++)
-            check_plant(&(struct plant){state_ops[o], "", mixer_faults[f], NULL, NULL}, SEQMIX_ST_F32);
+            check_plant(&(struct plant){state_ops[o], "", mixer_faults[f], NULL, NULL}, SEQMIX_ST_F32, NULL);
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++)
-        check_plant(&plants[i], SEQMIX_ST_F32);
+        check_plant(&plants[i], SEQMIX_ST_F32, NULL);
+}
+
+/* Tried on few rows, as in large dumps, causes must still hold on all of them, states included. */
+static void test_cut(void)
+{
+    static const struct plant cut[] = {
+        {DELTA, "", "scale-missing", NULL, NULL},          {DELTA, "square=1", "state-transposed", NULL, NULL},
+        {CONV, "", "conv-state-newest-first", NULL, NULL}, {SCAN, "", "initial-state-ignored", NULL, NULL},
+        {SSD, "", "final-state-early", NULL, NULL},        {SSD, "", "final-slots", NULL, NULL},
+        {SSD, "", "sequences-joined", NULL, NULL},         {SSD, "", "skip-missing", "final-state-early", NULL},
+    };
+    for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++)
+        check_plant(&cut[i], SEQMIX_ST_F32, "5");
 }
 
 static bool is_planted(const char *name)
@@ -290,8 +307,15 @@ static void test_sound(void)
         {"embed_rows", "", NULL, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof sound / sizeof sound[0]; i++) {
-        check_plant(&sound[i], SEQMIX_ST_F32);
-        check_plant(&sound[i], SEQMIX_ST_F64);
+        check_plant(&sound[i], SEQMIX_ST_F32, NULL);
+        check_plant(&sound[i], SEQMIX_ST_F64, NULL);
+    }
+    static const char *const narrow[] = {CONV, SCAN, SSD, DELTA, NORM, "unit_lower_inverse", "linear"};
+    for (size_t i = 0; i < sizeof narrow / sizeof narrow[0]; i++) {
+        check_plant(&(struct plant){narrow[i], "bf16=1", NULL, NULL, NULL}, SEQMIX_ST_BF16, NULL);
+        check_plant(&(struct plant){narrow[i], "bf16=1", NULL, NULL, NULL}, SEQMIX_ST_F16, NULL);
+        check_plant(&(struct plant){narrow[i], "ckpt=5", NULL, NULL, NULL}, SEQMIX_ST_F32, NULL);
+        check_plant(&(struct plant){narrow[i], "even=1", NULL, NULL, NULL}, SEQMIX_ST_F32, NULL);
     }
     /* a fault of half a unit in bf16 is none */
     char *out, *err;
@@ -320,7 +344,7 @@ static void test_twist(void)
                                            {SCAN, "softplus=0"},
                                            {SSD, ""},
                                            {SSD, "clamp=1"},
-                                           {DELTA, "gate=0"},
+                                           {DELTA, "gate=0 ckpt=5"},
                                            {DELTA, "gate=1"},
                                            {DELTA, "gate=2 tiled=1"},
                                            {DELTA, "gate=3 beta=2"},
@@ -366,6 +390,7 @@ int main(int argc, char **argv)
     test_sound();
     test_plants();
     test_every_cause_planted();
+    test_cut();
     test_files(directory);
     (void)remove(test_scratch);
     (void)printf("%d checks, %d failed\n", test_checks, test_failures);

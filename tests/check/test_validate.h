@@ -39,6 +39,7 @@ void sample_string(struct sample *s, const char *key, const char *value);
 void *sample_tensor(struct sample *s, const char *name, int32_t dtype, const char *shape);
 float *sample_add(struct sample *s, const char *name, double mean, double deviation, const char *shape);
 const float *sample_values(struct sample *s, const char *name); /* NULL: there is none */
+void sample_round(bool to_bf16);                                /* what sample_add gives from now on */
 void sample_number(struct sample *s, const char *key, double value);
 /* The number in "key=number key=number". */
 int sample_trait(const char *traits, const char *key, int otherwise);
@@ -68,8 +69,8 @@ extern char test_scratch[512]; /* a file to overwrite */
 /* The exit status; what was printed goes to *out and *err, to be freed. */
 int test_run(const char *path, const char *const *extra, char **out, char **err);
 
-/* Runs with --json and collects the names of what explains the dump: "a", "a+b", "a, b". */
-int test_explanations(const char *path, char *names, size_t size);
+/* Runs with --json, and --rows if not NULL, and collects the names of what explains the dump: "a", "a+b", "a, b". */
+int test_explanations(const char *path, const char *rows, char *names, size_t size);
 
 /* validate_files: forms of files, unusable ones, golden ones (directory NULL: none). */
 void test_files(const char *golden_directory);

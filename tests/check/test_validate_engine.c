@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See test_validate.h. R rows in three sequences of 7, 1 and 16 rows, five slots, reads 2 0 4, writes 2 1 3. */
+/*
+ * See test_validate.h. R rows in three sequences, five slots. Traits of every op with state: even (sequences of equal length in
+ * slots 0 1 2), ckpt (rows of the last sequence after which its state goes into its read slot); of all: bf16 (inputs that bf16
+ * and f16 hold exactly).
+ */
 #include "test_validate.h"
 
 #include <math.h>
@@ -11,7 +15,10 @@
 #include "safetensors.h"
 
 enum { R = 24, SEQS = 3, SLOTS = 5 };
-static const int32_t row_begin[SEQS + 1] = {0, 7, 8, 24}, read_slot[SEQS] = {2, 0, 4}, write_slot[SEQS] = {2, 1, 3};
+static const int32_t packed[] = {0, 7, 8, 24}, packed_read[] = {2, 0, 4}, packed_write[] = {2, 1, 3};
+static const int32_t even[] = {0, 8, 16, 24}, same[] = {0, 1, 2};
+static const int32_t *row_begin, *read_slot, *write_slot;
+static int32_t checkpoint[3]; /* the last sequence, rows, slot; rows 0: none */
 
 static const char *faults[2];
 
@@ -24,9 +31,12 @@ static bool is(const char *fault)
 
 static void add_batch(struct sample *s)
 {
-    memcpy(sample_tensor(s, "row_begin", SEQMIX_ST_I32, "4"), row_begin, sizeof row_begin);
-    memcpy(sample_tensor(s, "read_slot", SEQMIX_ST_I32, "3"), read_slot, sizeof read_slot);
-    memcpy(sample_tensor(s, "write_slot", SEQMIX_ST_I32, "3"), write_slot, sizeof write_slot);
+    memcpy(sample_tensor(s, "row_begin", SEQMIX_ST_I32, "4"), row_begin, sizeof packed);
+    memcpy(sample_tensor(s, "read_slot", SEQMIX_ST_I32, "3"), read_slot, sizeof packed_read);
+    memcpy(sample_tensor(s, "write_slot", SEQMIX_ST_I32, "3"), write_slot, sizeof packed_write);
+    static const char *const names[] = {"ckpt_seq", "ckpt_row", "ckpt_slot"};
+    for (int i = 0; i < 3 && checkpoint[1] > 0; i++)
+        memcpy(sample_tensor(s, names[i], SEQMIX_ST_I32, "1"), &checkpoint[i], sizeof checkpoint[i]);
 }
 
 /* ---------------------------------------------------------------- formulas */
@@ -86,6 +96,8 @@ static void run_sequences(struct sample *s, row_fn *row, int size, int width, in
         for (int r = begin; r < end; r++) {
             memcpy(before, state, (size_t)size * sizeof *state);
             row(s, r, state, rows + r * width);
+            if (seq == checkpoint[0] && r - begin + 1 == checkpoint[1])
+                memcpy(pool + checkpoint[2] * size, state, (size_t)size * sizeof *state);
         }
         if (is("final-state-early")) memcpy(state, before, (size_t)size * sizeof *state);
         if (is("final-state-transposed") || is("state-transposed")) transpose(state, size / (n * n), n);
@@ -503,6 +515,13 @@ void sample_make(struct sample *s, const char *op, const char *traits, const cha
     faults[1] = second_fault;
     sample_seed(12345);
     sample_string(s, "op", op);
+    sample_round(sample_trait(traits, "bf16", 0) != 0);
+    row_begin = sample_trait(traits, "even", 0) ? even : packed;
+    read_slot = row_begin == even ? same : packed_read;
+    write_slot = row_begin == even ? same : packed_write;
+    checkpoint[0] = SEQS - 1;
+    checkpoint[1] = sample_trait(traits, "ckpt", 0);
+    checkpoint[2] = 4;
     if (strncmp(op, "short_conv", 10) == 0) make_conv(s, traits);
     if (strncmp(op, "selective_scan", 14) == 0) make_mixer(s, traits, true);
     if (strncmp(op, "ssd", 3) == 0) make_mixer(s, traits, false);

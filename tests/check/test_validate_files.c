@@ -69,7 +69,7 @@ static void check_golden(const char *path)
     free(out);
     free(err);
     if (!write_transposed(path, test_scratch)) return;
-    CHECK(test_explanations(test_scratch, names, sizeof names) == SEQMIX_VALIDATE_FAIL,
+    CHECK(test_explanations(test_scratch, NULL, names, sizeof names) == SEQMIX_VALIDATE_FAIL,
           "%s: passes with its state transposed", path);
     CHECK(strstr(names, "state-transposed") != NULL, "%s: transposed state, named '%s'", path, names);
     CHECK(strstr(names, "+") == NULL, "%s: transposed state, named '%s'", path, names);
@@ -293,6 +293,44 @@ static void test_batch_axis(void)
     CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
     expect_refusal("batch axis", NULL);
     sample_free(&s);
+
+    /* three sequences of equal length, in slots 0 1 2 */
+    sample_make(&s, DELTA, "gate=1 even=1", NULL, NULL);
+    for (int i = 0; i < 6; i++) {
+        struct sample_tensor *t = sample_find(&s, rows[i]);
+        put_axis(t, 0, 3);
+        t->shape[1] = 8;
+    }
+    static const char *const arrays[] = {"row_begin", "read_slot", "write_slot"};
+    for (int i = 0; i < 3; i++)
+        sample_find(&s, arrays[i])->name[0] = '_';
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    expect_status(SEQMIX_VALIDATE_PASS, "leading batch axis of 3");
+    sample_free(&s);
+}
+
+/* A conv state of K columns, the oldest of which the recurrence does not need. */
+static void test_wide_conv_state(void)
+{
+    static const char *const names[] = {"state", "state_out"};
+    struct sample s;
+    sample_make(&s, CONV, "", NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct sample_tensor *t = sample_find(&s, names[i]);
+        const int64_t columns = t->shape[0] * t->shape[1], n = t->shape[2];
+        float *wide = calloc((size_t)(columns * (n + 1)), sizeof *wide);
+        for (int64_t c = 0; c < columns; c++) {
+            wide[c * (n + 1)] = 1e9f;
+            memcpy(wide + c * (n + 1) + 1, (float *)t->data + c * n, (size_t)n * sizeof *wide);
+        }
+        free(t->data);
+        t->data = wide;
+        t->shape[2]++;
+        t->count = columns * (n + 1);
+    }
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    expect_status(SEQMIX_VALIDATE_PASS, "state_out has K columns: the oldest was dropped");
+    sample_free(&s);
 }
 
 static void test_forms(void)
@@ -356,13 +394,41 @@ static void test_forms(void)
     char other[600], names[200], *out, *err;
     (void)snprintf(other, sizeof other, "%s.2", test_scratch);
     CHECK(write_transposed(test_scratch, other), "cannot transpose");
-    CHECK(test_explanations(other, names, sizeof names) == SEQMIX_VALIDATE_FAIL &&
+    CHECK(test_explanations(other, NULL, names, sizeof names) == SEQMIX_VALIDATE_FAIL &&
               strcmp(names, "state-transposed") == 0,
           "%s", names);
     CHECK(test_run(other, (const char *const[]){"--set", "state_order=VK", NULL}, &out, &err) == SEQMIX_VALIDATE_PASS,
           "%s%s", out, err);
     free(out), free(err);
     (void)remove(other);
+    sample_free(&s);
+}
+
+/* One bad vector among many: too little for the tensor's RMS, too much for the vector's. */
+static void test_one_vector(void)
+{
+    struct sample s;
+    sample_make(&s, SSD, "", NULL, NULL);
+    float *y = sample_find(&s, "y")->data;
+    const int64_t count = sample_find(&s, "y")->count;
+    double square = 0;
+    for (int64_t i = 0; i < count; i++)
+        square += (double)y[i] * (double)y[i];
+    const double rms = sqrt(square / (double)count);
+    int64_t at = 0;
+    while (at < count - 3 && fmax(fabs((double)y[at]), fmax(fabs((double)y[at + 1]), fabs((double)y[at + 2]))) > rms)
+        at += 3;
+    for (int i = 0; i < 3; i++)
+        y[at + i] += (float)(0.05 * rms);
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    char *out, *err;
+    CHECK(test_run(test_scratch, (const char *const[]){"--bound", "0.01", NULL}, &out, &err) == SEQMIX_VALIDATE_FAIL,
+          "%s", out);
+    CHECK(strstr(out, "1 of 96 vectors are bad") != NULL, "%s", out);
+    free(out), free(err);
+    CHECK(test_run(test_scratch, (const char *const[]){"--bound", "0.02", NULL}, &out, &err) == SEQMIX_VALIDATE_PASS,
+          "%s", out);
+    free(out), free(err);
     sample_free(&s);
 }
 
@@ -386,7 +452,9 @@ void test_files(const char *golden_directory)
 {
     test_forms();
     test_batch_axis();
+    test_wide_conv_state();
     test_nonfinite();
+    test_one_vector();
     test_spoilt();
     test_options();
     test_garbage();

@@ -10,6 +10,7 @@
 #include "test_validate.h"
 
 static uint64_t random_state;
+static bool rounds;
 
 void sample_seed(uint64_t seed)
 {
@@ -46,7 +47,14 @@ float *sample_add(struct sample *s, const char *name, double mean, double deviat
     float *data = sample_tensor(s, name, SEQMIX_ST_F32, shape);
     for (int64_t i = 0; i < s->tensor[s->n - 1].count; i++)
         data[i] = (float)(mean + deviation * gauss());
+    for (int64_t i = 0; i < s->tensor[s->n - 1].count && rounds; i++)
+        data[i] = seqmix_bf16_to_f32(seqmix_f32_to_bf16(data[i]));
     return data;
+}
+
+void sample_round(bool to_bf16)
+{
+    rounds = to_bf16;
 }
 
 struct sample_tensor *sample_find(struct sample *s, const char *name)

@@ -21,6 +21,7 @@ struct search {
     double bound;
     const struct seqmix_val_cause *by_shape;
     int64_t rows; /* of the dump that causes are tried on */
+    bool final_only;
     struct seqmix_val_findings *found;
 };
 
@@ -120,17 +121,18 @@ static int64_t fewer(int64_t rows, double budget, double cost)
     return most < (double)rows ? (int64_t)(most > 1 ? most : 1) : rows;
 }
 
+/* Where only the final state is wrong, all rows are needed; of a large dump then only causes that concern it are tried. */
 static void choose_rows(struct search *s, int64_t wanted)
 {
     struct seqmix_val_case *c = &s->dump->base;
-    const struct seqmix_val_error *out = &s->verdict->error[0], *state = &s->verdict->error[1];
-    const bool state_only = state->name != NULL && !state->pass && (out->name == NULL || out->pass);
+    const struct seqmix_val_error *out = &s->verdict->error[0];
     const double cost = row_cost(c);
-    s->rows = wanted > 0 && wanted < c->rows ? wanted : wanted > 0 ? c->rows : fewer(c->rows, single_budget, cost);
-    if (state_only && wanted == 0) s->rows = fewer(c->rows, single_budget * 25, cost) < c->rows ? s->rows : c->rows;
+    s->rows = wanted == 0 ? fewer(c->rows, single_budget, cost) : wanted < c->rows ? wanted : c->rows;
+    s->final_only = (out->name == NULL || out->pass) && s->rows < c->rows && s->by_shape == NULL;
+    if (s->final_only) s->rows = c->rows;
     if (out->name != NULL && !out->pass && out->bad_row >= s->rows && c->op->family != SEQMIX_VAL_inverse)
         s->rows = out->bad_row + 1;
-    if (!state_only && s->rows < c->rows && !shows_fault(s, s->rows)) s->rows = c->rows;
+    if (s->rows < c->rows && !shows_fault(s, s->rows)) s->rows = c->rows;
 }
 
 static void try_singles(struct search *s)
@@ -144,6 +146,7 @@ static void try_singles(struct search *s)
                                                             s->by_shape != NULL ? cause : NULL};
             struct seqmix_val_verdict verdict;
             if ((cause->families & family) == 0 || s->found->n_tried == MOST_SINGLES) continue;
+            if (s->final_only && (cause->touches & SEQMIX_VAL_TOUCH_FINAL) == 0) continue;
             if (!try_causes(s, both, s->rows, &verdict)) continue;
             s->found->n_tried++;
             add_finding(s, both[0], both[1], &verdict);

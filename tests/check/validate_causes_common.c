@@ -18,9 +18,10 @@ void seqmix_val_map(seqmix_tensor *t, float (*function)(float))
         data[i] = function(data[i]);
 }
 
-static bool judges_state(const struct seqmix_val_case *c)
+/* Also on a cut case: what it does to the final state is seen once it is tried on all rows. */
+static bool has_final_state(const struct seqmix_val_case *c)
 {
-    return c->dump->state_out.present && !c->cut;
+    return c->dump->state_out.present;
 }
 
 static bool has_square_state(struct seqmix_val_case *c)
@@ -41,7 +42,7 @@ static bool initial_transposed(struct seqmix_val_case *c)
 static bool final_transposed(struct seqmix_val_case *c)
 {
     c->final_transposed = true;
-    return has_square_state(c) && judges_state(c);
+    return has_square_state(c) && has_final_state(c);
 }
 
 static bool both_transposed(struct seqmix_val_case *c)
@@ -81,7 +82,7 @@ static bool initial_ignored(struct seqmix_val_case *c)
 static bool final_early(struct seqmix_val_case *c)
 {
     c->final_early = true;
-    return judges_state(c) && c->rows > 0;
+    return has_final_state(c) && c->rows > 0;
 }
 
 static bool has_neighbours(struct seqmix_val_case *c)
@@ -191,7 +192,7 @@ static double distance(const double *a, const double *b, int64_t count)
 /* Finds for every slot of the dump the final state, or the slot's own initial one, that it holds. */
 static bool final_order(struct seqmix_val_case *c)
 {
-    if (!judges_state(c) || c->batch.n_seqs < 2) return false;
+    if (!has_final_state(c) || c->cut || c->batch.n_seqs < 2) return false;
     const seqmix_tensor *pool = seqmix_val_state(c);
     const int64_t slots = pool->shape[0], size = slots > 0 ? seqmix_tensor_count(pool) / slots : 0;
     struct seqmix_val_result result;

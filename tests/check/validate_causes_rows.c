@@ -49,7 +49,7 @@ static bool reverse_initial(struct seqmix_val_case *c)
 
 static bool newest_first(struct seqmix_val_case *c)
 {
-    const bool judged = c->dump->state_out.present && !c->cut && c->args.conv.state.shape[2] > 1;
+    const bool judged = c->dump->state_out.present && c->args.conv.state.shape[2] > 1;
     c->final_reversed = judged;
     return reverse_initial(c) || judged;
 }
@@ -57,7 +57,7 @@ static bool newest_first(struct seqmix_val_case *c)
 static bool final_newest_first(struct seqmix_val_case *c)
 {
     c->final_reversed = true;
-    return c->pool_given && c->dump->state_out.present && !c->cut && c->args.conv.state.shape[2] > 1;
+    return c->pool_given && c->dump->state_out.present && c->args.conv.state.shape[2] > 1;
 }
 
 static bool conv_bias_ignored(struct seqmix_val_case *c)

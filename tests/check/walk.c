@@ -36,7 +36,8 @@ int check_ladder(const char *name, struct ladder *ladder)
     if (all || strcmp(name, "chunk-plain") == 0)
         ladder->rungs[ladder->n++] =
             (struct ladder_rung){&seqmix_kernels__chunk_plain, &seqmix_kernels__ref, "chunk-plain"};
-    if (ladder->n == 0) fprintf(stderr, "seqmix-check: no rung is called %s\n", name);
+    if (ladder->n == 0)
+        fprintf(stderr, "seqmix-check: no rung is called %s; the best one here is %s\n", name, chain[0]->name);
     return ladder->n > 0 ? 0 : -1;
 }
 
@@ -142,6 +143,7 @@ static int replay(const struct check_options *options, const struct ladder *ladd
         failed += !v.ok;
         check_rung_close(&rung);
     }
+    printf("%d checks, %d failed\n", ladder->n, failed);
     return failed > 0;
 }
 

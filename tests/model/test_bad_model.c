@@ -241,6 +241,11 @@ static const struct {
      ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"z\"}}],\"special_"
      "tokens\":{\"z\":{\"ids\":[3]}}}",
      "an id of 'z' is no token"},
+    {GOOD, "[{\"content\":\"x\",\"id\":9}]", BYTES,
+     ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"z\"}}],\"special_"
+     "tokens\":{\"z\":"
+     "{\"ids\":[5]}}}",
+     "an id of 'z' is no token"},
 };
 
 START_TEST(tokenizer_files)

@@ -167,6 +167,8 @@ static const struct {
     {"{\"weight_map\":{\"a\":\"m1.safetensors\",\"b\":\"m4.safetensors\"}}", "tensor 'a' occurs twice"},
     {"{\"weight_map\":{\"a\":\"m5.safetensors\"}}", "m5.safetensors: tensor 'a' ends at byte 1 of 0"},
     {"{\"weight_map\":{\"a\":\"../m1.safetensors\"}}", "not a plain .safetensors file name"},
+    {"{\"weight_map\":{\"a\":\"/tmp/m1.safetensors\"}}", "not a plain .safetensors file name"},
+    {"{\"weight_map\":{\"a\":\"sub/m1.safetensors\"}}", "not a plain .safetensors file name"},
     {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "not a plain .safetensors file name"},
     {"{\"weight_map\":{\"a\":\".safetensors\"}}", "not a plain .safetensors file name"},
     {"{\"weight_map\":{\"a\":\"m1.bin\"}}", "not a plain .safetensors file name"},

@@ -185,6 +185,34 @@ START_TEST(sampling_by_seed)
 }
 END_TEST
 
+/* The trained model writes what transformers wrote, however its prompt is cut. */
+START_TEST(golden_tokens)
+{
+    static const int widths[] = {1, 7, 64, 512};
+    char why[128] = "", arguments[1024];
+    seqmix_bytes raw = read_file(golden("mamba-tiny/expected.json"));
+    cJSON *expected = seqmix_json_parse(raw.data, raw.n, (seqmix_why){why, sizeof why});
+    ck_assert_msg(expected != NULL, "%s", why);
+    const cJSON *prompt = cJSON_GetObjectItem(expected, "prompts")->child;
+    const char *text = cJSON_GetObjectItem(prompt, "text")->valuestring;
+    ck_assert_ptr_null(strchr(text, '\''));
+    for (int k = 0; k < COUNT(widths); k++) {
+        (void)snprintf(arguments, sizeof arguments,
+                       "%s --prompt '%s' -n 64 --ignore-eos --json --prefill-rows %d 2>/dev/null", golden("mamba-tiny"),
+                       text, widths[k]);
+        cJSON *tree = run_json(arguments);
+        const cJSON *got = cJSON_GetObjectItem(tree, "tokens")->child;
+        const cJSON *wanted = cJSON_GetObjectItem(prompt, "greedy")->child;
+        for (int i = 0; i < 64; i++, got = got->next, wanted = wanted->next)
+            ck_assert_msg(got != NULL && got->valueint == wanted->valueint, "prefill rows %d, token %d", widths[k], i);
+        ck_assert_ptr_null(got);
+        cJSON_Delete(tree);
+    }
+    cJSON_Delete(expected);
+    free(raw.data);
+}
+END_TEST
+
 /* Without -n's end, only the stop token or a signal ends a run. */
 START_TEST(interrupt)
 {
@@ -209,6 +237,7 @@ int main(void)
     tcase_add_test(cases, json_object);
     tcase_add_test(cases, ways_to_the_same_text);
     tcase_add_test(cases, sampling_by_seed);
+    tcase_add_test(cases, golden_tokens);
     tcase_add_test(cases, interrupt);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

@@ -351,6 +351,13 @@ START_TEST(nucleus)
         for (int i = 0; i < 2000; i++)
             counts[k][drawn[i]]++;
     }
+    /* Half the temperature squares the ratios: 1/6, 2/3, 1/6. */
+    seqmix_sampler cold = {.temperature = 0.5F, .top_p = 1.0F, .state = 5};
+    int squared = 0;
+    draw(cold, shifted, 4, drawn, 2000);
+    for (int i = 0; i < 2000; i++)
+        squared += drawn[i] == 2;
+    ck_assert(abs(squared - 1333) < 100);
     ck_assert_int_eq(counts[0][3] + counts[0][0], 0);
     ck_assert(abs(counts[0][2] - 1333) < 100);
     ck_assert(abs(counts[1][2] - 1000) < 100 && abs(counts[1][1] - 500) < 100 && abs(counts[1][3] - 500) < 100);

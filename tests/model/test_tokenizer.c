@@ -251,6 +251,22 @@ START_TEST(template_around_text)
 }
 END_TEST
 
+/* Two no-break spaces: blanks to the pattern, of which the last one leaves the run before a letter. */
+START_TEST(blanks_are_unicode)
+{
+    seqmix_tokenizer *t =
+        make("{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
+             ",\"\xC3\x82\":194,\"\xC5\x82\":160,\"\xC3\x82\xC5\x82\":300,\"\xC3\x82\xC5\x82\xC3\x82\xC5\x82\":301",
+             "\"\xC3\x82 \xC5\x82\",\"\xC3\x82\xC5\x82 \xC3\x82\xC5\x82\"", "", "");
+    expect(t,
+           "a\xC2\xA0\xC2\xA0"
+           "b",
+           false, "97 300 300 98 ");
+    expect(t, "a\xC2\xA0\xC2\xA0", false, "97 301 ");
+    seqmix_tokenizer_free(t);
+}
+END_TEST
+
 START_TEST(bytes_without_token_are_dropped)
 {
     seqmix_tokenizer *t = make(BYTE_LEVEL, "", "", "", "");
@@ -316,6 +332,7 @@ int main(void)
     tcase_add_test(cases, digits_and_prefix_space);
     tcase_add_test(cases, added_token_options);
     tcase_add_test(cases, template_around_text);
+    tcase_add_test(cases, blanks_are_unicode);
     tcase_add_test(cases, bytes_without_token_are_dropped);
     tcase_add_test(cases, merge_order);
     tcase_add_test(cases, long_word);
