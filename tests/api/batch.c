@@ -91,6 +91,10 @@ BEND(writes_foreign, c->write_slot[0] = 1)
 BEND(ckpt_in_foreign, c->ckpt_slot[0] = 0)
 BEND(reads_written, c->read_slot[1] = 2)
 
+BEND(ckpt_past_one_row, c->batch.row_begin = NULL, c->batch.read_slot = c->batch.write_slot = NULL, c->batch.n_seqs = 0,
+     c->batch.max_rows = 0, call_resize(c, 'S', 7), c->ckpt_seq[0] = 0, c->ckpt_row[0] = 2)
+BEND(ckpt_past_all_rows, ckpt_past_one_row(c), c->ckpt_row[0] = 7)
+
 static const struct rule rules[] = {
     {seqs_negative, QUERY, SEQMIX_ERR_INVALID_ARG, "batch.n_seqs=-1 is negative"},
     {rows_negative, QUERY, SEQMIX_ERR_INVALID_ARG, "batch.max_rows=-1 is negative"},
@@ -120,6 +124,8 @@ static const struct rule rules[] = {
     {ckpt_seq_too_high, 0, SEQMIX_ERR_INVALID_ARG, "batch.ckpt_seq[0]=2 is not in [0, 2)"},
     {ckpt_row_0, 0, SEQMIX_ERR_INVALID_ARG, "batch.ckpt_row[0]=0 is not in 1..4, the rows of sequence 1"},
     {ckpt_row_too_high, 0, SEQMIX_ERR_INVALID_ARG, "batch.ckpt_row[0]=5 is not in 1..4, the rows of sequence 1"},
+    {ckpt_past_one_row, OP | STEP, SEQMIX_ERR_INVALID_ARG, "batch.ckpt_row[0]=2 is not in 1..1, the rows of sequence 0"},
+    {ckpt_past_all_rows, ROWS, SEQMIX_ERR_INVALID_ARG, "batch.ckpt_row[0]=7 is not in 1..6, the rows of sequence 0"},
     {ckpts_of_seqs_unsorted, 0, SEQMIX_ERR_INVALID_ARG,
      "checkpoint 1 (sequence 0, row 1) comes before checkpoint 0 (sequence 1, row 2)"},
     {ckpts_of_rows_unsorted, 0, SEQMIX_ERR_INVALID_ARG, "checkpoint 1 (sequence 1, row 1) comes before"},
@@ -174,15 +180,36 @@ BEND(empty_pool, call_resize(c, 'S', 0), c->batch.n_checkpoints = 0, c->read_slo
 BEND(two_ckpts_of_a_row, c->batch.n_checkpoints = 2, c->ckpt_slot[1] = 0, c->ckpt_seq[1] = 1, c->ckpt_row[1] = 2,
      c->read_slot[0] = -1)
 BEND(no_bound, c->batch.max_rows = 0)
+BEND(ckpt_without_begin, no_batch_array(c), c->batch.n_checkpoints = 1, c->ckpt_seq[0] = 0, c->ckpt_row[0] = 1,
+     c->ckpt_slot[0] = 6)
+BEND(ckpt_in_each_sequence, c->batch.n_checkpoints = 2, c->ckpt_seq[0] = 0, c->ckpt_slot[0] = -1, c->ckpt_seq[1] = 1,
+     c->ckpt_row[1] = 1, c->ckpt_slot[1] = 3)
 BEND(bound_of_steps, c->batch.max_rows = 16)
 BEND(empty_pool_with_checkpoint, empty_pool(c), c->batch.n_checkpoints = 1, c->ckpt_slot[0] = -1)
 // clang-format on
 
 static void (*const legal[])(struct call *) = {
-    as_it_is,       no_batch_array,     shared_read,           in_place,     write_is_read,
-    slot_of_index,  padded_entry,       ckpt_in_own_read_slot, ckpt_nowhere, ckpt_at_the_end,
-    empty_sequence, all_empty,          rows_of_nobody,        no_pool,      empty_pool,
-    no_bound,       two_ckpts_of_a_row,
+    as_it_is,
+    no_batch_array,
+    shared_read,
+    in_place,
+    write_is_read,
+    slot_of_index,
+    padded_entry,
+    ckpt_in_own_read_slot,
+    ckpt_nowhere,
+    ckpt_at_the_end,
+    empty_sequence,
+    all_empty,
+    rows_of_nobody,
+    no_pool,
+    empty_pool,
+    no_bound,
+    two_ckpts_of_a_row,
+    bound_of_steps,
+    empty_pool_with_checkpoint,
+    ckpt_without_begin,
+    ckpt_in_each_sequence,
 };
 
 START_TEST(accepted)

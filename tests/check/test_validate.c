@@ -73,6 +73,16 @@ int test_explanations(const char *path, const char *rows, char *names, size_t si
     return status;
 }
 
+void test_expect(int wanted, const char *word)
+{
+    char *out, *err;
+    const int status = test_run(test_scratch, NULL, &out, &err);
+    CHECK(status == wanted, "status %d, wanted %d: %s%s", status, wanted, out, err);
+    CHECK(strstr(out, word) != NULL, "'%s' is not in: %s", word, out);
+    free(out);
+    free(err);
+}
+
 /* ---------------------------------------------------------------- planted faults */
 
 struct plant {
@@ -204,6 +214,10 @@ static const struct plant plants[] = {
     {"linear", "", "linear-bias-ignored", NULL, NULL},
     {"linear", "", "linear-residual-ignored", NULL, NULL},
     {"linear", "", "linear-weight-transposed", NULL, NULL},
+    {"deltanet_step", "", "scale-missing", NULL, NULL},
+    {"ssd_step", "", "A-positive", NULL, NULL},
+    {"selective_scan_step", "", "skip-missing", NULL, NULL},
+    {"short_conv_step", "", "conv-bias-ignored", NULL, NULL},
     {DELTA, "bf16=1", "heads-tiled", NULL, NULL},
     {SSD, "ckpt=5", "dt-bias-ignored", NULL, NULL},
     {SSD, "ckpt=5", "A-positive", NULL, NULL},
@@ -381,6 +395,52 @@ static void test_twist(void)
     }
 }
 
+/* ---------------------------------------------------------------- errors and their places */
+
+/* One bad vector among many: too little for the tensor's RMS, too much for the vector's. */
+static void test_one_vector(void)
+{
+    struct sample s;
+    sample_make(&s, SSD, "", NULL, NULL);
+    float *y = sample_find(&s, "y")->data;
+    const int64_t count = sample_find(&s, "y")->count;
+    double square = 0;
+    for (int64_t i = 0; i < count; i++)
+        square += (double)y[i] * (double)y[i];
+    const double rms = sqrt(square / (double)count);
+    int64_t at = 0;
+    while (at < count - 3 && fmax(fabs((double)y[at]), fmax(fabs((double)y[at + 1]), fabs((double)y[at + 2]))) > rms)
+        at += 3;
+    for (int i = 0; i < 3; i++)
+        y[at + i] += (float)(0.05 * rms);
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    char *out, *err;
+    CHECK(test_run(test_scratch, (const char *const[]){"--bound", "0.01", NULL}, &out, &err) == SEQMIX_VALIDATE_FAIL,
+          "%s", out);
+    CHECK(strstr(out, "1 of 96 vectors are bad") != NULL, "%s", out);
+    free(out), free(err);
+    CHECK(test_run(test_scratch, (const char *const[]){"--bound", "0.02", NULL}, &out, &err) == SEQMIX_VALIDATE_PASS,
+          "%s", out);
+    free(out), free(err);
+    sample_free(&s);
+}
+
+/* A NaN in the dump where the recurrence has none is a fault with a place. */
+static void test_nonfinite(void)
+{
+    struct sample s;
+    sample_make(&s, SSD, "", NULL, NULL);
+    ((float *)sample_find(&s, "y")->data)[(9 * 4 + 2) * 3 + 1] = NAN;
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    test_expect(SEQMIX_VALIDATE_FAIL, "first bad vector: row 9 head 2; 1 of 96 vectors are bad");
+    test_expect(SEQMIX_VALIDATE_FAIL, "1 element(s) finite in one and not in the other");
+    ((float *)sample_find(&s, "y")->data)[(9 * 4 + 2) * 3 + 1] = 0.25f;
+    CHECK(sample_write(&s, test_scratch, SEQMIX_ST_F32), "cannot write");
+    test_expect(SEQMIX_VALIDATE_FAIL, "largest difference: row 9 head 2 element 1: 0.25,");
+    test_expect(SEQMIX_VALIDATE_FAIL, "explained by none of");
+    sample_free(&s);
+}
+
 int main(int argc, char **argv)
 {
     const char *directory = argc > 1 ? argv[1] : NULL, *work = getenv("TMPDIR");
@@ -391,6 +451,8 @@ int main(int argc, char **argv)
     test_plants();
     test_every_cause_planted();
     test_cut();
+    test_one_vector();
+    test_nonfinite();
     test_files(directory);
     (void)remove(test_scratch);
     (void)printf("%d checks, %d failed\n", test_checks, test_failures);

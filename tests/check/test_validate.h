@@ -35,6 +35,13 @@ void sample_free(struct sample *s);
 struct sample_tensor *sample_find(struct sample *s, const char *name);
 void sample_string(struct sample *s, const char *key, const char *value);
 
+/* Between the parts of the engine: whether a fault is switched on, and the ops without states. */
+bool sample_has(const char *fault);
+void sample_make_norm(struct sample *s, const char *traits);
+void sample_make_inverse(struct sample *s);
+void sample_make_linear(struct sample *s);
+void sample_make_embed(struct sample *s);
+
 /* A new tensor of zeros, or of gaussian numbers in f32; "5 4 3" is its shape. */
 void *sample_tensor(struct sample *s, const char *name, int32_t dtype, const char *shape);
 float *sample_add(struct sample *s, const char *name, double mean, double deviation, const char *shape);
@@ -72,7 +79,10 @@ int test_run(const char *path, const char *const *extra, char **out, char **err)
 /* Runs with --json, and --rows if not NULL, and collects the names of what explains the dump: "a", "a+b", "a, b". */
 int test_explanations(const char *path, const char *rows, char *names, size_t size);
 
-/* validate_files: forms of files, unusable ones, golden ones (directory NULL: none). */
+/* Runs on test_scratch: the wanted status, and `word` on stdout. */
+void test_expect(int status, const char *word);
+
+/* test_validate_files.c: forms of files, unusable ones, golden ones (directory NULL: none). */
 void test_files(const char *golden_directory);
 
 #endif

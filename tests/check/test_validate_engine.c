@@ -22,7 +22,7 @@ static int32_t checkpoint[3]; /* the last sequence, rows, slot; rows 0: none */
 
 static const char *faults[2];
 
-static bool is(const char *fault)
+bool sample_has(const char *fault)
 {
     for (int i = 0; i < 2; i++)
         if (faults[i] != NULL && strcmp(faults[i], fault) == 0) return true;
@@ -80,16 +80,18 @@ static void run_sequences(struct sample *s, row_fn *row, int size, int width, in
     const float *initial = sample_values(s, "state");
     double *pool = calloc((size_t)(SLOTS * size), sizeof *pool), *state = calloc((size_t)size, sizeof *state);
     double *rows = calloc((size_t)(R * width), sizeof *rows), *before = calloc((size_t)size, sizeof *before);
-    const bool joined = is("sequences-joined");
+    const bool joined = sample_has("sequences-joined");
     for (int i = 0; i < SLOTS * size && initial != NULL; i++)
         pool[i] = (double)initial[i];
     for (int seq = 0; seq < (joined ? 1 : SEQS); seq++) {
-        const int from = is("initial-slots") ? seq : read_slot[seq], to = is("final-slots") ? seq : write_slot[seq];
+        const int from = sample_has("initial-slots") ? seq : read_slot[seq],
+                  to = sample_has("final-slots") ? seq : write_slot[seq];
         const int begin = row_begin[seq], end = joined ? R : row_begin[seq + 1];
         for (int i = 0; i < size; i++)
-            state[i] = is("initial-state-ignored") || initial == NULL ? 0 : (double)initial[from * size + i];
-        if (is("initial-state-transposed") || is("state-transposed")) transpose(state, size / (n * n), n);
-        if (is("conv-state-newest-first"))
+            state[i] = sample_has("initial-state-ignored") || initial == NULL ? 0 : (double)initial[from * size + i];
+        if (sample_has("initial-state-transposed") || sample_has("state-transposed"))
+            transpose(state, size / (n * n), n);
+        if (sample_has("conv-state-newest-first"))
             for (int c = 0; c < size / n; c++)
                 for (int j = 0; j < n; j++)
                     state[c * n + j] = (double)initial[from * size + c * n + n - 1 - j];
@@ -99,24 +101,25 @@ static void run_sequences(struct sample *s, row_fn *row, int size, int width, in
             if (seq == checkpoint[0] && r - begin + 1 == checkpoint[1])
                 memcpy(pool + checkpoint[2] * size, state, (size_t)size * sizeof *state);
         }
-        if (is("final-state-early")) memcpy(state, before, (size_t)size * sizeof *state);
-        if (is("final-state-transposed") || is("state-transposed")) transpose(state, size / (n * n), n);
+        if (sample_has("final-state-early")) memcpy(state, before, (size_t)size * sizeof *state);
+        if (sample_has("final-state-transposed") || sample_has("state-transposed")) transpose(state, size / (n * n), n);
         for (int i = 0; i < size; i++) {
-            const int j =
-                is("conv-state-newest-first") || is("conv-final-newest-first") ? i / n * n + n - 1 - i % n : i;
+            const int j = sample_has("conv-state-newest-first") || sample_has("conv-final-newest-first")
+                              ? i / n * n + n - 1 - i % n
+                              : i;
             pool[to * size + j] = state[i];
         }
     }
     /* a pool turned over as a whole on its way out */
-    if (is("final-state-transposed"))
+    if (sample_has("final-state-transposed"))
         for (int slot = 0; slot < SLOTS; slot++)
             if (slot == 0 || slot == 4) transpose(pool + slot * size, size / (n * n), n);
-    if (is("conv-final-newest-first"))
+    if (sample_has("conv-final-newest-first"))
         for (int i = 0; i < SLOTS * size; i++)
             if (i / size == 0 || i / size == 4) pool[i / n * n + n - 1 - i % n] = (double)initial[i];
     float *out = sample_add(s, name, 0, 0, out_shape), *final = sample_add(s, "state_out", 0, 0, state_shape);
     for (int r = 0; r < R; r++) {
-        const int from = r - (is("rows-late") ? 1 : is("rows-early") ? -1 : 0);
+        const int from = r - (sample_has("rows-late") ? 1 : sample_has("rows-early") ? -1 : 0);
         const bool inside = from >= 0 && from < R;
         for (int i = 0; i < width; i++)
             out[r * width + i] = inside ? (float)rows[from * width + i] : 0;
@@ -137,14 +140,14 @@ static void conv_row(struct sample *s, int r, double *state, double *out)
 {
     const float *x = sample_values(s, "x"), *w = sample_values(s, "weight"), *bias = sample_values(s, "bias");
     for (int c = 0; c < conv_d; c++) {
-        double window[16], sum = is("conv-bias-ignored") ? 0 : (double)bias[c];
+        double window[16], sum = sample_has("conv-bias-ignored") ? 0 : (double)bias[c];
         for (int j = 0; j < conv_k - 1; j++)
             window[j] = state[c * (conv_k - 1) + j];
         window[conv_k - 1] = (double)x[r * conv_d + c];
         for (int j = 0; j < conv_k; j++)
-            sum += (double)w[c * conv_k + (is("conv-kernel-flipped") ? conv_k - 1 - j : j)] * window[j];
+            sum += (double)w[c * conv_k + (sample_has("conv-kernel-flipped") ? conv_k - 1 - j : j)] * window[j];
         memcpy(state + c * (conv_k - 1), window + 1, (size_t)(conv_k - 1) * sizeof *state);
-        const bool silu = is("activation-extra") || (conv_silu && !is("activation-missing"));
+        const bool silu = sample_has("activation-extra") || (conv_silu && !sample_has("activation-missing"));
         out[c] = silu ? sum * sigmoid(sum) : sum;
     }
 }
@@ -176,32 +179,32 @@ static double mixer_dt(struct sample *s, int r, int h)
 {
     const float *bias = sample_values(s, "dt_bias");
     double dt = (double)sample_values(s, "dt")[r * mix.h + h];
-    if (bias != NULL) dt += (double)bias[h] * (is("dt-bias-ignored") ? 0 : is("dt-bias-twice") ? 2 : 1);
-    if (is("dt-softplus-extra") || (mix.softplus && !is("dt-softplus-missing"))) dt = softplus(dt);
-    if (is("dt-softplus-twice")) dt = softplus(dt);
-    if (mix.low > 0 && dt < mix.low && !is("dt-clamp-ignored")) dt = mix.low;
-    if (mix.high > 0 && dt > mix.high && !is("dt-clamp-ignored")) dt = mix.high;
-    return is("dt-bf16") ? bf16(dt) : dt;
+    if (bias != NULL) dt += (double)bias[h] * (sample_has("dt-bias-ignored") ? 0 : sample_has("dt-bias-twice") ? 2 : 1);
+    if (sample_has("dt-softplus-extra") || (mix.softplus && !sample_has("dt-softplus-missing"))) dt = softplus(dt);
+    if (sample_has("dt-softplus-twice")) dt = softplus(dt);
+    if (mix.low > 0 && dt < mix.low && !sample_has("dt-clamp-ignored")) dt = mix.low;
+    if (mix.high > 0 && dt > mix.high && !sample_has("dt-clamp-ignored")) dt = mix.high;
+    return sample_has("dt-bf16") ? bf16(dt) : dt;
 }
 
 static double mixer_rate(struct sample *s, int h, int n)
 {
     double a = (double)sample_values(s, "A")[mix.scan ? h * mix.n + n : h];
-    if (is("A-is-log")) a = -exp(a);
-    if (is("A-positive")) a = -a;
-    if (is("A-log-used")) a = log(-a);
-    if (is("A-exp-missing")) a = -log(-a);
-    if (is("A-bf16")) a = bf16(a);
-    return is("decay-base-2") ? a * log(2) : a;
+    if (sample_has("A-is-log")) a = -exp(a);
+    if (sample_has("A-positive")) a = -a;
+    if (sample_has("A-log-used")) a = log(-a);
+    if (sample_has("A-exp-missing")) a = -log(-a);
+    if (sample_has("A-bf16")) a = bf16(a);
+    return sample_has("decay-base-2") ? a * log(2) : a;
 }
 
 static void mixer_row(struct sample *s, int r, double *state, double *out)
 {
-    const float *x = sample_values(s, "x"), *b = sample_values(s, is("B-C-swapped") ? "C" : "B"),
-                *c = sample_values(s, is("B-C-swapped") ? "B" : "C");
+    const float *x = sample_values(s, "x"), *b = sample_values(s, sample_has("B-C-swapped") ? "C" : "B"),
+                *c = sample_values(s, sample_has("B-C-swapped") ? "B" : "C");
     const float *skip = sample_values(s, "skip"), *z = sample_values(s, "z");
     for (int h = 0; h < mix.h; h++) {
-        const int g = is("groups-interleaved") ? h % mix.g : h / (mix.h / mix.g);
+        const int g = sample_has("groups-interleaved") ? h % mix.g : h / (mix.h / mix.g);
         const double dt = mixer_dt(s, r, h);
         for (int p = 0; p < mix.p; p++) {
             const double xv = (double)x[(r * mix.h + h) * mix.p + p];
@@ -209,15 +212,19 @@ static void mixer_row(struct sample *s, int r, double *state, double *out)
             for (int n = 0; n < mix.n; n++) {
                 double *cell = &state[(h * mix.p + p) * mix.n + n];
                 const double a = mixer_rate(s, h, n), read = (double)c[(r * mix.g + g) * mix.n + n];
-                const double input = is("input-without-dt") ? 1 : is("input-zoh") ? (exp(dt * a) - 1) / a : dt;
+                const double input = sample_has("input-without-dt") ? 1
+                                     : sample_has("input-zoh")      ? (exp(dt * a) - 1) / a
+                                                                    : dt;
                 const double write = input * xv * (double)b[(r * mix.g + g) * mix.n + n];
-                if (is("read-before-write")) y += read * *cell;
-                *cell = is("decay-after-write") ? exp(dt * a) * (*cell + write) : exp(dt * a) * *cell + write;
-                if (!is("read-before-write")) y += read * *cell;
+                if (sample_has("read-before-write")) y += read * *cell;
+                *cell = sample_has("decay-after-write") ? exp(dt * a) * (*cell + write) : exp(dt * a) * *cell + write;
+                if (!sample_has("read-before-write")) y += read * *cell;
             }
-            if (!is("skip-missing")) y += (double)skip[h] * xv;
+            if (!sample_has("skip-missing")) y += (double)skip[h] * xv;
             const double zv = (double)z[(r * mix.h + h) * mix.p + p];
-            out[h * mix.p + p] = y * (is("z-missing") ? 1 : is("z-sigmoid") ? sigmoid(zv) : zv * sigmoid(zv));
+            out[h * mix.p + p] = y * (sample_has("z-missing")   ? 1
+                                      : sample_has("z-sigmoid") ? sigmoid(zv)
+                                                                : zv * sigmoid(zv));
         }
     }
 }
@@ -240,7 +247,7 @@ static void make_mixer(struct sample *s, const char *traits, bool scan)
         sample_add(s, "A", 0, 0, scan ? sample_shape("%d %d", mix.h, mix.n, 0) : sample_shape("%d", mix.h, 0, 0));
     for (int i = 0; i < mix.h * (scan ? mix.n : 1); i++) {
         const double rate = 0.2 + 1.2 * sample_uniform();
-        a[i] = (float)(is("A-is-log") ? log(rate) : -rate);
+        a[i] = (float)(sample_has("A-is-log") ? log(rate) : -rate);
     }
     for (int i = 0; i < R * mix.h && !mix.softplus; i++)
         dt[i] = (float)(0.1 + 0.8 * sample_uniform());
@@ -269,35 +276,38 @@ static struct {
 static double delta_decay(struct sample *s, int r, int h, int d)
 {
     const float *gates = sample_values(s, "gate"), *a = sample_values(s, "A"), *bias = sample_values(s, "dt_bias");
-    if (delta.gate == 0 || is("gate-ignored")) return 1;
+    if (delta.gate == 0 || sample_has("gate-ignored")) return 1;
     const int channel = delta.channels ? (r * delta.hv + h) * delta.dk + d : r * delta.hv + h;
     double g = (double)gates[channel];
-    if (is("gate-as-log")) return exp(g);
-    if (is("gate-as-alpha")) return g;
-    if (is("gate-log-of-gate")) return exp(log(g));
-    const int kind = is("gate-is-raw") ? 3 : delta.gate;
+    if (sample_has("gate-as-log")) return exp(g);
+    if (sample_has("gate-as-alpha")) return g;
+    if (sample_has("gate-log-of-gate")) return exp(log(g));
+    const int kind = sample_has("gate-is-raw") ? 3 : delta.gate;
     if (kind >= 3) {
         double rate = (double)a[h];
-        if (is("A-is-log")) rate = -exp(rate);
-        if (is("A-positive")) rate = -rate;
-        if (is("A-log-used")) rate = log(-rate);
-        if (!is("dt-bias-ignored")) g += (double)bias[delta.channels ? h * delta.dk + d : h];
-        if (is("gate-softplus-twice")) g = softplus(g);
-        g = kind == 4 ? -3 * sigmoid(-rate * g) : rate * (is("gate-softplus-missing") ? g : softplus(g));
+        if (sample_has("A-is-log")) rate = -exp(rate);
+        if (sample_has("A-positive")) rate = -rate;
+        if (sample_has("A-log-used")) rate = log(-rate);
+        if (!sample_has("dt-bias-ignored")) g += (double)bias[delta.channels ? h * delta.dk + d : h];
+        if (sample_has("gate-softplus-twice")) g = softplus(g);
+        g = kind == 4 ? -3 * sigmoid(-rate * g) : rate * (sample_has("gate-softplus-missing") ? g : softplus(g));
     }
-    if (kind == 2) g = is("gate-bf16") ? log(bf16(g)) : log(g);
-    if (kind != 2 && is("gate-bf16")) g = bf16(g);
-    return exp(is("gate-base-2") ? g * log(2) : is("gate-log2e") ? g / log(2) : is("gate-negated") ? -g : g);
+    if (kind == 2) g = sample_has("gate-bf16") ? log(bf16(g)) : log(g);
+    if (kind != 2 && sample_has("gate-bf16")) g = bf16(g);
+    return exp(sample_has("gate-base-2")    ? g * log(2)
+               : sample_has("gate-log2e")   ? g / log(2)
+               : sample_has("gate-negated") ? -g
+                                            : g);
 }
 
 static double delta_beta(struct sample *s, int r, int h)
 {
     const double b = (double)sample_values(s, "beta")[r * delta.hv + h];
-    if (is("beta-not-squashed")) return b;
-    if (is("beta-squashed")) return sigmoid(b);
-    if (is("beta-squashed-twice")) return (delta.beta == 2 ? 2 : 1) * sigmoid(sigmoid(b));
-    if (is("beta-doubled")) return 2 * (delta.beta == 0 ? b : sigmoid(b));
-    if (is("beta-not-doubled")) return sigmoid(b);
+    if (sample_has("beta-not-squashed")) return b;
+    if (sample_has("beta-squashed")) return sigmoid(b);
+    if (sample_has("beta-squashed-twice")) return (delta.beta == 2 ? 2 : 1) * sigmoid(sigmoid(b));
+    if (sample_has("beta-doubled")) return 2 * (delta.beta == 0 ? b : sigmoid(b));
+    if (sample_has("beta-not-doubled")) return sigmoid(b);
     return delta.beta == 0 ? b : delta.beta * sigmoid(b);
 }
 
@@ -306,23 +316,30 @@ static void delta_vector(const float *from, double *to, bool is_q)
     double sum = 0, norm = 1;
     for (int d = 0; d < delta.dk; d++)
         sum += (double)from[d] * (double)from[d];
-    const double eps = is("l2norm-eps-on-mean") ? delta.eps * delta.dk : is("l2norm-eps-missing") ? 0 : delta.eps;
-    if (delta.norm || is("l2norm-extra")) norm = sqrt(sum + (eps > 0 || !is("l2norm-extra") ? eps : 1e-6));
-    if (is("l2norm-max-eps")) norm = sqrt(sum) > delta.eps ? sqrt(sum) : delta.eps;
-    if (is("l2norm-missing") || is(is_q ? "l2norm-of-q-missing" : "l2norm-of-k-missing")) norm = 1;
+    const double eps = sample_has("l2norm-eps-on-mean")   ? delta.eps * delta.dk
+                       : sample_has("l2norm-eps-missing") ? 0
+                                                          : delta.eps;
+    if (delta.norm || sample_has("l2norm-extra"))
+        norm = sqrt(sum + (eps > 0 || !sample_has("l2norm-extra") ? eps : 1e-6));
+    if (sample_has("l2norm-max-eps")) norm = sqrt(sum) > delta.eps ? sqrt(sum) : delta.eps;
+    if (sample_has("l2norm-missing") || sample_has(is_q ? "l2norm-of-q-missing" : "l2norm-of-k-missing")) norm = 1;
     for (int d = 0; d < delta.dk; d++)
         to[d] = (double)from[d] / norm;
 }
 
 static void delta_row(struct sample *s, int r, double *state, double *out)
 {
-    const bool tiled = is("heads-tiled") || (delta.tiled && !is("heads-grouped")), swapped = is("q-k-swapped");
+    const bool tiled = sample_has("heads-tiled") || (delta.tiled && !sample_has("heads-grouped")),
+               swapped = sample_has("q-k-swapped");
     const float *q = sample_values(s, swapped ? "k" : "q"), *k = sample_values(s, swapped ? "q" : "k"),
                 *v = sample_values(s, "v");
     const double plain = 1 / sqrt((double)delta.dk);
     double scale = delta.scale > 0 ? delta.scale : plain;
-    if (is("scale-twice")) scale *= scale;
-    scale = is("scale-missing") ? 1 : is("scale-default") ? plain : is("scale-1-over-DK") ? plain * plain : scale;
+    if (sample_has("scale-twice")) scale *= scale;
+    scale = sample_has("scale-missing")     ? 1
+            : sample_has("scale-default")   ? plain
+            : sample_has("scale-1-over-DK") ? plain * plain
+                                            : scale;
     for (int h = 0; h < delta.hv; h++) {
         const int kh = tiled ? h % delta.hk : h * delta.hk / delta.hv;
         double qv[64], kv[64], decay[64];
@@ -330,21 +347,21 @@ static void delta_row(struct sample *s, int r, double *state, double *out)
         delta_vector(k + (r * delta.hk + kh) * delta.dk, kv, swapped);
         for (int d = 0; d < delta.dk; d++)
             decay[d] = delta_decay(s, r, h, d);
-        const bool late = is("decay-after-write");
+        const bool late = sample_has("decay-after-write");
         for (int j = 0; j < delta.dv; j++) {
             double *column = state + h * delta.dk * delta.dv + j, told = 0, read = 0;
             for (int d = 0; d < delta.dk; d++) {
                 double *cell = &column[d * delta.dv];
-                if (is("read-before-write")) read += qv[d] * *cell;
-                if (is("predict-undecayed")) told += kv[d] * *cell;
+                if (sample_has("read-before-write")) read += qv[d] * *cell;
+                if (sample_has("predict-undecayed")) told += kv[d] * *cell;
                 if (!late) *cell *= decay[d];
-                if (!is("predict-undecayed") && !is("no-prediction")) told += kv[d] * *cell;
+                if (!sample_has("predict-undecayed") && !sample_has("no-prediction")) told += kv[d] * *cell;
             }
             const double u = delta_beta(s, r, h) * ((double)v[(r * delta.hv + h) * delta.dv + j] - told);
             for (int d = 0; d < delta.dk; d++) {
                 column[d * delta.dv] += kv[d] * u;
                 if (late) column[d * delta.dv] *= decay[d];
-                if (!is("read-before-write")) read += qv[d] * column[d * delta.dv];
+                if (!sample_has("read-before-write")) read += qv[d] * column[d * delta.dv];
             }
             out[h * delta.dv + j] = scale * read;
         }
@@ -403,7 +420,7 @@ static void make_delta(struct sample *s, const char *traits)
         float *a = sample_add(s, "A", 0, 0, sample_shape("%d", delta.hv, 0, 0));
         for (int i = 0; i < delta.hv; i++) {
             const double rate = 0.15 + 0.6 * sample_uniform();
-            a[i] = (float)(is("A-is-log") ? log(rate) : -rate);
+            a[i] = (float)(sample_has("A-is-log") ? log(rate) : -rate);
         }
         (void)sample_add(s, "dt_bias", 0.5, 0.7,
                          delta.channels ? sample_shape("%d %d", delta.hv, delta.dk, 0)
@@ -413,99 +430,6 @@ static void make_delta(struct sample *s, const char *traits)
     (void)sample_add(s, "state", 0, 1, shape);
     run_sequences(s, delta_row, delta.hv * delta.dk * delta.dv, delta.hv * delta.dv, delta.dv, shape, "o",
                   sample_shape("%d %d %d", R, delta.hv, delta.dv));
-}
-
-/* ---------------------------------------------------------------- norm: traits before, plus, sigmoid, group, z, eps */
-
-static void make_norm(struct sample *s, const char *traits)
-{
-    enum { D = 12 };
-    const bool before = sample_trait(traits, "before", 0) != is("norm-gate-order"),
-               with_z = sample_trait(traits, "z", 1) != 0;
-    const bool plus =
-        sample_trait(traits, "plus", 0) ? !is("norm-weight-plus-one-missing") : is("norm-weight-plus-one");
-    const bool sigmoid_gate = sample_trait(traits, "sigmoid", 0) != is("norm-gate-act");
-    const int group = sample_trait(traits, "group", 0) > 0 ? sample_trait(traits, "group", 0) : D;
-    const int span = is("norm-group-ignored") ? D : group;
-    const float *x = sample_add(s, "x", 0.2, 1, sample_shape("%d %d", R, D, 0));
-    const float *z = with_z ? sample_add(s, "z", 0, 1, sample_shape("%d %d", R, D, 0)) : NULL,
-                *w = sample_add(s, "weight", 0.8, 0.5, "12");
-    float *y = sample_add(s, "y", 0, 0, sample_shape("%d %d", R, D, 0));
-    double eps = is("norm-eps-missing") ? 0 : is("norm-eps-on-sum") ? 0.05 / span : 0.05;
-    sample_string(s, "norm_before_gate", sample_trait(traits, "before", 0) ? "1" : "0");
-    sample_string(s, "weight_plus_one", sample_trait(traits, "plus", 0) ? "true" : "false");
-    sample_string(s, "gate_act", sample_trait(traits, "sigmoid", 0) ? "SIGMOID" : "SEQMIX_NORM_GATE_SILU");
-    sample_number(s, "group", sample_trait(traits, "group", 0));
-    sample_number(s, "eps", 0.05);
-    for (int g = 0; g < R * D / span; g++) {
-        double u[D], gate[D], mean = 0, square = 0;
-        for (int i = 0; i < span; i++) {
-            const int at = g * span + i;
-            const double zv = with_z ? (double)z[at] : 0;
-            gate[i] = !with_z || is("norm-z-missing") ? 1 : sigmoid_gate ? sigmoid(zv) : zv * sigmoid(zv);
-            u[i] = (double)x[at] * (before ? 1 : gate[i]);
-            mean += u[i] / span;
-        }
-        for (int i = 0; i < span; i++) {
-            if (is("norm-centred")) u[i] -= mean;
-            square += u[i] * u[i] / span;
-        }
-        for (int i = 0; i < span; i++) {
-            const double weight = is("norm-weight-ignored") ? 1 : (double)w[(g * span + i) % D] + (plus ? 1 : 0);
-            y[g * span + i] = (float)(u[i] / sqrt(square + eps) * weight * (before ? gate[i] : 1));
-        }
-    }
-}
-
-/* ---------------------------------------------------------------- the rest */
-
-static void make_inverse(struct sample *s)
-{
-    enum { B = 3, N = 6 };
-    const float *a = sample_add(s, "a", 0, 0.5, sample_shape("%d %d %d", B, N, N));
-    float *inv = sample_add(s, "inv", 0, 0, sample_shape("%d %d %d", B, N, N));
-    for (int b = 0; b < B; b++)
-        for (int j = 0; j < N; j++) {
-            double column[N] = {0};
-            for (int i = j; i < N; i++) {
-                column[i] = i == j;
-                for (int k = j; k < i; k++) {
-                    const double l = (double)(is("inverse-upper") ? a[(b * N + k) * N + i] : a[(b * N + i) * N + k]);
-                    column[i] -= (is("inverse-sign") ? -l : l) * column[k];
-                }
-            }
-            for (int i = 0; i < N; i++)
-                inv[is("inverse-transposed") ? (b * N + j) * N + i : (b * N + i) * N + j] = (float)column[i];
-        }
-}
-
-static void make_linear(struct sample *s)
-{
-    enum { N = 5 };
-    const float *x = sample_add(s, "x", 0, 1, sample_shape("%d %d", R, N, 0)),
-                *w = sample_add(s, "weight", 0, 1, sample_shape("%d %d", N, N, 0));
-    const float *bias = sample_add(s, "bias", 0, 1, "5"),
-                *residual = sample_add(s, "residual", 0, 1, sample_shape("%d %d", R, N, 0));
-    float *y = sample_add(s, "y", 0, 0, sample_shape("%d %d", R, N, 0));
-    for (int r = 0; r < R; r++)
-        for (int o = 0; o < N; o++) {
-            double sum = is("linear-bias-ignored") ? 0 : (double)bias[o];
-            if (!is("linear-residual-ignored")) sum += (double)residual[r * N + o];
-            for (int i = 0; i < N; i++)
-                sum += (double)w[is("linear-weight-transposed") ? i * N + o : o * N + i] * (double)x[r * N + i];
-            y[r * N + o] = (float)sum;
-        }
-}
-
-static void make_embed(struct sample *s)
-{
-    const float *table = sample_add(s, "table", 0, 1, "7 3");
-    int32_t *tokens = sample_tensor(s, "tokens", SEQMIX_ST_I32, "24");
-    float *y = sample_add(s, "y", 0, 0, "24 3");
-    for (int r = 0; r < R; r++) {
-        tokens[r] = r * 5 % 7;
-        memcpy(y + r * 3, table + tokens[r] * 3, 3 * sizeof *y);
-    }
 }
 
 void sample_make(struct sample *s, const char *op, const char *traits, const char *fault, const char *second_fault)
@@ -526,9 +450,9 @@ void sample_make(struct sample *s, const char *op, const char *traits, const cha
     if (strncmp(op, "selective_scan", 14) == 0) make_mixer(s, traits, true);
     if (strncmp(op, "ssd", 3) == 0) make_mixer(s, traits, false);
     if (strncmp(op, "deltanet", 8) == 0) make_delta(s, traits);
-    if (strcmp(op, "gated_rms_norm_rows") == 0) make_norm(s, traits);
-    if (strcmp(op, "unit_lower_inverse") == 0) make_inverse(s);
-    if (strcmp(op, "linear") == 0) make_linear(s);
-    if (strcmp(op, "embed_rows") == 0) make_embed(s);
+    if (strcmp(op, "gated_rms_norm_rows") == 0) sample_make_norm(s, traits);
+    if (strcmp(op, "unit_lower_inverse") == 0) sample_make_inverse(s);
+    if (strcmp(op, "linear") == 0) sample_make_linear(s);
+    if (strcmp(op, "embed_rows") == 0) sample_make_embed(s);
     if (sample_find(s, "state") != NULL) add_batch(s);
 }

@@ -6,6 +6,7 @@ pkg_check_modules(SEQMIX_VALIDATE_DEPS REQUIRED IMPORTED_TARGET libcjson)
 add_executable(test_validate
   test_validate.c
   test_validate_engine.c
+  test_validate_engine_rows.c
   test_validate_files.c
   test_validate_sample.c
   safetensors_write.c
