@@ -273,6 +273,7 @@ START_TEST(too_many_writers)
     call_init(&call, &ops[_i]);
     expect_success(small, &call); /* two writers: a sequence and a checkpoint */
     call_init(&call, &ops[_i]);
+    call.write_slot[0] = 0;
     call.write_slot[1] = 1;
     ck_assert_int_eq(call_run(small, &call), SEQMIX_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(seqmix_last_error(small), "3 slots are written, the context's max_seqs=2"));

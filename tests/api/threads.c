@@ -3,11 +3,14 @@
  * Workers: the caller's runner in any order and on real threads, a runner that breaks its contract, the built-in pool, contexts
  * side by side. Bits never depend on any of it.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <check.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fixture.h"
 
@@ -31,6 +34,7 @@ enum manner {
     LOST_TASK,
     REPEATED_TASK,
     BAD_TASK,
+    NEGATIVE_TASK,
     NONE_AT_ALL
 };
 
@@ -96,6 +100,7 @@ static void run(void *user, seqmix_task_fn fn, void *arg, int64_t n_tasks)
             if (last && runner->manner == LOST_TASK) break;
             if (last && runner->manner == REPEATED_TASK) fn(arg, task, 0);
             if (last && runner->manner == BAD_TASK) fn(arg, n_tasks, 0);
+            if (last && runner->manner == NEGATIVE_TASK) fn(arg, -1, 0);
             fn(arg, task,
                !last                               ? 0
                : runner->manner == BAD_WORKER      ? runner->n_workers
@@ -143,6 +148,9 @@ START_TEST(broken_runner)
         ck_assert_ptr_nonnull(strstr(seqmix_last_error(ctx), "runner"));
         if (_i == BAD_WORKER) ck_assert_ptr_nonnull(strstr(seqmix_last_error(ctx), "worker 2 of 2"));
         if (_i == NEGATIVE_WORKER) ck_assert_ptr_nonnull(strstr(seqmix_last_error(ctx), "worker -1 of 2"));
+        if (_i == BAD_TASK || _i == NEGATIVE_TASK)
+            ck_assert_ptr_nonnull(
+                strstr(seqmix_last_error(ctx), _i == BAD_TASK ? "called task " : "called task -1 of "));
         runner.manner = SHUFFLED;
         run_serially(&ops[i]);
         call_init(&call, &ops[i]);
@@ -167,6 +175,41 @@ START_TEST(pool)
         }
     }
     seqmix_ctx_destroy(ctx);
+}
+END_TEST
+
+/* Threads of this process; 0 where the system doesn't tell. */
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
+        n += entry->d_name[0] != '.';
+    if (tasks != NULL) closedir(tasks);
+    return n;
+}
+
+/* A pool is n_workers threads with the caller's, from creation to destruction; a runner or one worker needs none. */
+START_TEST(pool_threads)
+{
+    struct runner runner = {REVERSED, 3, 0};
+    const seqmix_ctx_desc plain = {.struct_size = sizeof plain, .n_workers = 1},
+                          pooled = {.struct_size = sizeof pooled, .n_workers = 3};
+    const seqmix_ctx_desc callers = {
+        .struct_size = sizeof callers, .n_workers = 3, .parallel = run, .parallel_user = &runner};
+    const int before = count_threads();
+    if (before == 0) return;
+    seqmix_ctx *without[2] = {make_context(&plain), make_context(&callers)};
+    ck_assert_int_eq(count_threads(), before);
+    seqmix_ctx *ctx = make_context(&pooled);
+    const int with = count_threads();
+    ck_assert_int_ge(with, before + 2); /* a sanitizer may have its own */
+    seqmix_ctx_destroy(ctx);
+    for (int wait = 0; wait < 1000 && count_threads() > with - 2; wait++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL); /* a joined thread takes a moment to vanish */
+    ck_assert_int_le(count_threads(), with - 2);
+    seqmix_ctx_destroy(without[0]);
+    seqmix_ctx_destroy(without[1]);
 }
 END_TEST
 
@@ -289,6 +332,7 @@ int main(void)
     tcase_add_loop_test(tcase, callers_runner, 0, 4);
     tcase_add_loop_test(tcase, broken_runner, BAD_WORKER, NONE_AT_ALL + 1);
     tcase_add_loop_test(tcase, pool, 0, 4);
+    tcase_add_test(tcase, pool_threads);
     tcase_add_test(tcase, large_calls);
     tcase_add_test(tcase, two_contexts_at_once);
     tcase_add_test(tcase, context_inside_runner);

@@ -171,7 +171,7 @@ static int64_t size_of_axis(struct scene *s, char axis)
         return 1 + take(s, 5);
     case 'G':
     case 'g':
-        return 1 + take(s, 2);
+        return 1 + (take(s, 8) == 0 ? 2 : take(s, 2));
     case 'H':
     case 'h':
     case 'D':
@@ -309,7 +309,9 @@ static void place_tensors(struct scene *s, char *args)
             if ((uintptr_t)t->data % element_size(t->dtype) != 0) t->data = last->data;
             continue;
         }
-        t->data = block(s, bytes);
+        const size_t off = take(s, 48) == 0 ? 1 : 0; /* of its alignment */
+        t->data = block(s, bytes > 0 ? bytes + off : 0);
+        if (t->data != NULL) t->data = (char *)t->data + off;
         if (t->data != NULL) {
             last = t;
             last_bytes = bytes;

@@ -29,8 +29,14 @@ done)
 printf '%s\n' "$all" | perl "$here/lint.pl" || status=1
 
 sources=$(printf '%s\n' "$all" | grep -E '\.(c|h|cpp|cu|cuh)$' || true)
-if clang-format --version 2>/dev/null | grep -q ' version 14\.' && [ -e .clang-format ] && [ -n "$sources" ]; then
-    if said=$(printf '%s\n' "$sources" | xargs -d '\n' clang-format --dry-run -Werror 2>&1); then
+formatter=''
+for name in clang-format-14 clang-format; do
+    if "$name" --version 2>/dev/null | grep -q ' version 14\.'; then
+        formatter=$name
+    fi
+done
+if [ -n "$formatter" ] && [ -n "$sources" ]; then
+    if said=$(printf '%s\n' "$sources" | xargs -d '\n' "$formatter" --dry-run -Werror 2>&1); then
         echo "layout: $(printf '%s\n' "$sources" | wc -l) files as .clang-format says"
     else
         printf '%s\n' "$said" | sed -n '/^ /!s/^\([^:]*:[0-9]*\):.*clang-formatted.*/\1: layout: clang-format -i would change it/p' |

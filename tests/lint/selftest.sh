@@ -27,6 +27,8 @@ if ! bash "$here/lint.sh" "$tree" >"$tree.log" 2>&1; then
     exit 1
 fi
 
+clean=$(cat "$tree.log")
+
 # plant FILE RULE TEXT: the file with that text (printf escapes) must be reported under that rule, and only in that file.
 plant() {
     local backup=''
@@ -98,7 +100,7 @@ plant docs/A.md 'invisible character' '<!-- SPDX-License-Identifier: MIT -->\na\
 plant docs/A.md 'open end' '<!-- SPDX-License-Identifier: MIT -->\nTO''DO: more\n'
 plant docs/A.md 'machine path' '<!-- SPDX-License-Identifier: MIT -->\nsee /ho''me/me/a.txt\n'
 plant src/common/a.c 'empty file' ''
-if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then
+if [[ $clean != *"layout: not checked"* ]]; then
     plant src/common/a.c 'layout' "${c}int  seqmix_a;\\n"
 fi
 if command -v shellcheck >/dev/null; then
