@@ -8,6 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 began=$(date +%s)
 model=tests/golden/mamba-tiny
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 
 headline() {
     printf '\n== %s (after %d s)\n' "$*" $(($(date +%s) - began))
@@ -35,13 +37,9 @@ if [ ! -e build/CMakeCache.txt ]; then
     if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
         export CMAKE_GENERATOR=Ninja
     fi
-    cmake --preset release -DSEQMIX_TESTS=OFF -DSEQMIX_WERROR=OFF >build.log || { cat build.log; exit 1; }
+    cmake --preset release -DSEQMIX_TESTS=OFF -DSEQMIX_WERROR=OFF >"$log" 2>&1 || { cat "$log"; exit 1; }
 fi
-if ! cmake --build build --parallel "$(nproc)" >build.log 2>&1; then
-    cat build.log
-    exit 1
-fi
-rm -f build.log
+cmake --build build --parallel "$(nproc)" >"$log" 2>&1 || { cat "$log"; exit 1; }
 echo "libseqmix, seqmix-run, seqmix-check and seqmix-bench are in build/"
 
 headline "3/5 A tiny Mamba, trained on the King James Bible, goes on from a prompt"

@@ -12,7 +12,7 @@
 #include <seqmix/seqmix.h>
 
 #ifndef SEQMIX_EXPERIMENTAL
-#error "internal sources are built with SEQMIX_EXPERIMENTAL defined: link the CMake target seqmix_internal"
+#    error "internal sources are built with SEQMIX_EXPERIMENTAL defined: link the CMake target seqmix_internal"
 #endif
 
 struct seqmix_context;

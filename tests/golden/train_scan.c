@@ -26,15 +26,14 @@ static inline float exp_neg(float x)
     return p * s;
 }
 
-void scan_forward(int T, int b, int D, const float *restrict delta, const float *restrict dx,
-                  const float *restrict A, const float *restrict B, const float *restrict C,
-                  float *restrict y, float *restrict hs)
+void scan_forward(int T, int b, int D, const float *restrict delta, const float *restrict dx, const float *restrict A,
+                  const float *restrict B, const float *restrict C, float *restrict y, float *restrict hs)
 {
 #pragma omp parallel for
     for (int i = 0; i < b; i++) {
         for (int e = 0; e < D / E; e++) {
             float *restrict ho = hs + ((size_t)i * (D / E) + e) * (T + 1) * E * N;
-            float h[E][N] = { { 0 } };
+            float h[E][N] = {{0}};
             memset(ho, 0, sizeof h);
             for (int t = 0; t < T; t++) {
                 size_t r = (size_t)t * b + i;
@@ -56,20 +55,20 @@ void scan_forward(int T, int b, int D, const float *restrict delta, const float 
     }
 }
 
-void scan_backward(int T, int b, int D, const float *restrict delta, const float *restrict dx,
-                   const float *restrict A, const float *restrict B, const float *restrict C,
-                   const float *restrict hs, const float *restrict gy, float *restrict g_delta,
-                   float *restrict g_dx, float *restrict g_A, float *restrict g_B, float *restrict g_C)
+void scan_backward(int T, int b, int D, const float *restrict delta, const float *restrict dx, const float *restrict A,
+                   const float *restrict B, const float *restrict C, const float *restrict hs, const float *restrict gy,
+                   float *restrict g_delta, float *restrict g_dx, float *restrict g_A, float *restrict g_B,
+                   float *restrict g_C)
 {
 #pragma omp parallel for
     for (int i = 0; i < b; i++) {
         for (int e = 0; e < D / E; e++) {
             const float(*h)[E][N] = (const float(*)[E][N])(hs + ((size_t)i * (D / E) + e) * (T + 1) * E * N);
-            float g[E][N] = { { 0 } }, a[E][N] = { { 0 } };
+            float g[E][N] = {{0}}, a[E][N] = {{0}};
             for (int t = T - 1; t >= 0; t--) {
                 size_t r = (size_t)t * b + i;
                 const float *Br = B + r * N, *Cr = C + r * N;
-                float gb[N] = { 0 }, gc[N] = { 0 };
+                float gb[N] = {0}, gc[N] = {0};
                 for (int d = 0; d < E; d++) {
                     size_t o = r * D + e * E + d;
                     float dl = delta[o], u = dx[o], gyo = gy[o], s = 0, p = 0;
