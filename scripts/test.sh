@@ -113,7 +113,9 @@ if [ "$quick" = yes ]; then
 fi
 
 headline "Each kernel level of this build, as SEQMIX_LEVEL caps it"
-for level in $(build/seqmix-check --coverage | sed -n 's/^cpu-\([a-z0-9]*\): .*/\1/p'); do
+levels=$(build/seqmix-check --coverage | sed -n 's/^cpu-\([a-z0-9]*\): [0-9]* of its own.*/\1/p')
+[ -n "$levels" ] || fail "seqmix-check --coverage names no level"
+for level in $levels; do
     echo "SEQMIX_LEVEL=$level"
     SEQMIX_LEVEL=$level suite build -R '^(api\.(accept|threads)|model\.(session|parity))$'
 done
