@@ -43,7 +43,7 @@ cmake --build build --parallel "$(nproc)" >"$log" 2>&1 || { cat "$log"; exit 1; 
 echo "libseqmix, seqmix-run, seqmix-check and seqmix-bench are in build/"
 
 headline "3/5 A tiny Mamba, trained on the King James Bible, goes on from a prompt"
-show build/seqmix-run "$model" --prompt "In the beginning" -n 64
+show build/seqmix-run "$model" --prompt "And Jesus said unto them," -n 64
 show build/seqmix-run "$model" --prompt "And he said" -n 96 --temperature 0.7 --top-p 0.9 --seed 2
 
 headline "4/5 Every op against the recurrence in double precision"

@@ -24,7 +24,7 @@ import st  # noqa: E402
 
 N_GREEDY = 200
 PROMPTS = [
-    "In the beginning God",
+    "And Jesus said unto them,",
     "But the wicked shall",
     "The LORD is my shepherd; I shall not want.\n"
     "He maketh me to lie down in green pastures: he leadeth me beside the still waters.\n"
@@ -32,7 +32,8 @@ PROMPTS = [
     "Yea, though I walk through the valley of the shadow of death, I will fear no evil: for thou art with me; "
     "thy rod and thy staff they comfort me.\n"
     "Thou preparest a table before me in the presence of mine enemies: thou anointest my head with oil; "
-    "my cup runneth over.\n",
+    "my cup runneth over.\nSurely goodness and mercy shall follow me all the days of my life: "
+    "and I will dwell in the house of the LORD",
 ]
 VARIANTS = {"mamba-tiny": None, "mamba-tiny-bf16": torch.bfloat16, "mamba-tiny-f16": torch.float16}
 
