@@ -5,6 +5,9 @@
 
 #include "kernels.h"
 
+/* Builds the ladder; once, before the first choice. */
+void seqmix_cpu_build_rungs(void);
+
 /* The best CPU rung this machine can run whose level is at most `level_cap` (0 = no cap). */
 const struct seqmix_kernels *seqmix_cpu_rung(int32_t level_cap);
 

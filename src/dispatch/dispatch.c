@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the rung of a context; the only reader of the environment. */
+#define _POSIX_C_SOURCE 200809L
 #include "dispatch.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,8 @@ static const struct level_name cuda_levels[] = {{"simple", SEQMIX_LEVEL_CUDA_SIM
                                                 {"sm80", SEQMIX_LEVEL_CUDA_SM80},
                                                 {"sm90", SEQMIX_LEVEL_CUDA_SM90},
                                                 {NULL, 0}};
+
+static pthread_once_t cpu_rungs = PTHREAD_ONCE_INIT;
 
 /* Lowers *cap to what the environment allows; a name it does not know is an error, never ignored. */
 static seqmix_status cap_from_environment(const char *variable, const struct level_name *levels, int32_t *cap,
@@ -45,6 +49,7 @@ seqmix_status seqmix_choose_rung(const seqmix_ctx_desc *desc, const struct seqmi
         return seqmix_cuda_open(desc->device, cap, rung, why, why_len);
     }
     SEQMIX_TRY(cap_from_environment("SEQMIX_LEVEL", cpu_levels, &cap, why, why_len));
+    pthread_once(&cpu_rungs, seqmix_cpu_build_rungs);
     *rung = seqmix_cpu_rung(cap);
     return SEQMIX_OK;
 }

@@ -28,7 +28,7 @@ enum { GROWTH = 72 };
 /* Runs an op on a caller's struct of another size, which lies alone on the heap. */
 static seqmix_status run_with(const void *args, uint32_t size, const struct op *op)
 {
-    static _Alignas(SEQMIX_WORKSPACE_ALIGN) unsigned char workspace[1 << 16];
+    static _Alignas(SEQMIX_WORKSPACE_ALIGN) unsigned char workspace[1 << 20];
     const struct seqmix_api *api = ctx->api;
     const struct seqmix_api_experimental *more = seqmix_experimental(api);
     seqmix_status status = SEQMIX_ERR_INTERNAL;

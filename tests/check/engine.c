@@ -43,7 +43,7 @@ void check_numbers(const struct rung *rung, struct call *call, struct verdict *v
         if (!check_untouched(call, why, sizeof why)) check_fail(verdict, "%s", why);
         check_compare(call, &want, grain, verdict);
         if (plain) check_against_peer(call, &peer, &want, 3, 1, "the plain chunk form", verdict);
-        if (ref) check_against_peer(call, &peer, &want, 2, 1, "rung 0", verdict);
+        if (ref) check_against_peer(call, &peer, &want, 2, 2, "rung 0", verdict);
     }
     check_release(&want);
     check_release(&peer);

@@ -37,7 +37,9 @@ struct delta {
 /* A worker's part of the workspace. */
 struct buffers {
     struct pair *pairs; /* [PAIRS] */
-    float *state;       /* [tile][DK][TILE], carried between segments */
+    float *v, *o;  /* [TUNE_DELTA_ROWS][columns rounded up to TILE]: a segment's rows, which lie far apart in memory */
+    float *state;  /* [tile][DK][TILE], carried between segments */
+    int64_t width; /* of v and o */
 };
 
 /* One task's view of its work. */
@@ -46,6 +48,7 @@ struct work {
     struct seqmix_seq seq;
     struct buffers buffers;
     int64_t head, first, end; /* columns */
+    float scale;
 };
 
 /* The dot product as high + *rest. Its error is the same for every pair of a run of identical keys, so rounding it once to f32
@@ -145,27 +148,23 @@ static void update_pass(const float *s, int64_t dim, const struct pair *p, int n
         }
 }
 
-/* u of both rows and their outputs, for the columns [column, column+n). */
-static void solve_pair(const struct work *w, const struct pair *p, int64_t t, int n_rows, int64_t column, int64_t n,
-                       vf sum[4][2], vf u[2][2])
+/* u of both rows and their outputs, for one tile of the packed rows i, i+1; a missing second row has v = 0, beta = 0, k = 0. */
+static void solve_pair(const struct work *w, const struct pair *p, int64_t i, int64_t column, vf sum[4][2], vf u[2][2])
 {
-    const seqmix_deltanet_args *a = w->args;
-    const int64_t v_row = t * a->v.stride[0] + w->head * a->v.stride[1] + column;
-    const int64_t o_row = t * a->o.stride[0] + w->head * a->o.stride[1] + column;
-    const vf scale = v_set1(delta_scale(a));
-    for (int half = 0; half < 2; half++) {
-        const int64_t at = half * V_LANES;
-        const int lanes = at < n ? lanes_left(n, at) : 0;
-        u[0][half] = u[1][half] = v_zero();
-        if (lanes == 0) continue;
-        u[0][half] = v_mul(v_set1(p->beta[0]), v_sub(row_lanes(&a->v, v_row + at, lanes), sum[0][half]));
-        const vf o1 = v_fma(v_set1(p->q1_k1), u[0][half], sum[1][half]);
-        row_put_lanes(&a->o, o_row + at, v_mul(scale, o1), lanes);
-        if (n_rows == 1) continue;
-        const vf seen = v_fma(v_set1(p->k2_k1_rest), u[0][half], v_fma(v_set1(p->k2_k1), u[0][half], sum[2][half]));
-        u[1][half] = v_mul(v_set1(p->beta[1]), v_sub(row_lanes(&a->v, v_row + a->v.stride[0] + at, lanes), seen));
-        const vf o2 = v_fma(v_set1(p->q2_k2), u[1][half], v_fma(v_set1(p->q2_k1), u[0][half], sum[3][half]));
-        row_put_lanes(&a->o, o_row + a->o.stride[0] + at, v_mul(scale, o2), lanes);
+    const int64_t width = w->buffers.width, at = i * width + column - w->first;
+    const float *v = w->buffers.v + at;
+    float *o = w->buffers.o + at;
+    const vf scale = v_set1(w->scale);
+    for (int half = 0; half < 2; half++, v += V_LANES, o += V_LANES) {
+        const vf u1 = v_mul(v_set1(p->beta[0]), v_sub(v_load(v), sum[0][half]));
+        const vf o1 = v_fma(v_set1(p->q1_k1), u1, sum[1][half]);
+        const vf seen = v_fma(v_set1(p->k2_k1_rest), u1, v_fma(v_set1(p->k2_k1), u1, sum[2][half]));
+        const vf u2 = v_mul(v_set1(p->beta[1]), v_sub(v_load(v + width), seen));
+        const vf o2 = v_fma(v_set1(p->q2_k2), u2, v_fma(v_set1(p->q2_k1), u1, sum[3][half]));
+        v_store(o, v_mul(scale, o1));
+        v_store(o + width, v_mul(scale, o2));
+        u[0][half] = u1;
+        u[1][half] = u2;
     }
 }
 
@@ -188,7 +187,7 @@ static void run_tile(const struct work *w, int64_t begin, int64_t n_rows, int64_
         const struct pair *p = &w->buffers.pairs[i / 2];
         const int rows = n_rows - i < 2 ? 1 : 2;
         read_pass(s, dim, last, u, p, sum);
-        solve_pair(w, p, begin + i, rows, column, n, sum, u);
+        solve_pair(w, p, i, column, sum, u);
         last = p;
         for (; checkpoint < w->seq.ckpt_end; checkpoint++) {
             const int64_t row = a->batch->ckpt_row[checkpoint] - (begin + i - w->seq.begin);
@@ -201,11 +200,52 @@ static void run_tile(const struct work *w, int64_t begin, int64_t n_rows, int64_
     if (last != NULL) update_pass(s, dim, last, 2, u, s);
 }
 
+/* Asks for the rows of the segment after [begin, begin+n_rows), row by row beside the work on this one. */
+static void prefetch_row(const struct work *w, int64_t t)
+{
+    const seqmix_deltanet_args *a = w->args;
+    const int64_t dim = a->k.shape[2], columns = w->end - w->first, key_head = delta_key_head(a, w->head);
+    if (t >= w->seq.end) return;
+    row_prefetch(&a->q, t * a->q.stride[0] + key_head * a->q.stride[1], dim);
+    row_prefetch(&a->k, t * a->k.stride[0] + key_head * a->k.stride[1], dim);
+    row_prefetch(&a->v, t * a->v.stride[0] + w->head * a->v.stride[1] + w->first, columns);
+    row_prefetch(&a->o, t * a->o.stride[0] + w->head * a->o.stride[1] + w->first, columns);
+}
+
+static void load_rows(const struct work *w, int64_t begin, int64_t n_rows)
+{
+    const seqmix_deltanet_args *a = w->args;
+    const int64_t columns = w->end - w->first, width = w->buffers.width;
+    for (int64_t i = 0; i < n_rows + n_rows % 2; i++) {
+        float *row = w->buffers.v + i * width;
+        const int64_t given = i < n_rows ? columns : 0;
+        if (given > 0)
+            row_load(&a->v, (begin + i) * a->v.stride[0] + w->head * a->v.stride[1] + w->first, columns, row);
+        memset(row + given, 0, (size_t)(width - given) * sizeof *row);
+    }
+    for (int64_t i = 0; i < n_rows; i += 2) {
+        prefetch_row(w, begin + i + TUNE_DELTA_ROWS);
+        prefetch_row(w, begin + i + 1 + TUNE_DELTA_ROWS);
+        prepare_pair(a, begin + i, n_rows - i < 2 ? 1 : 2, w->head, &w->buffers.pairs[i / 2]);
+    }
+}
+
+static void store_rows(const struct work *w, int64_t begin, int64_t n_rows)
+{
+    const seqmix_tensor *o = &w->args->o;
+    for (int64_t i = 0; i < n_rows; i++)
+        row_store(o, (begin + i) * o->stride[0] + w->head * o->stride[1] + w->first, w->end - w->first,
+                  w->buffers.o + i * w->buffers.width);
+}
+
 static struct buffers layout(const seqmix_deltanet_args *a, int64_t columns, struct seqmix_cursor *cursor)
 {
     struct buffers b;
+    b.width = (columns + TILE - 1) / TILE * TILE;
+    b.v = seqmix_take(cursor, (size_t)(TUNE_DELTA_ROWS * b.width) * sizeof *b.v);
+    b.o = seqmix_take(cursor, (size_t)(TUNE_DELTA_ROWS * b.width) * sizeof *b.o);
     b.pairs = seqmix_take(cursor, PAIRS * sizeof *b.pairs);
-    b.state = seqmix_take(cursor, (size_t)((columns + TILE - 1) / TILE * TILE * a->k.shape[2]) * sizeof *b.state);
+    b.state = seqmix_take(cursor, (size_t)(b.width * a->k.shape[2]) * sizeof *b.state);
     return b;
 }
 
@@ -218,6 +258,7 @@ static void delta_task(void *arg, int64_t task, int32_t worker)
     struct seqmix_cursor cursor = {delta->workspace + (size_t)worker * delta->worker_size, 0};
     struct work w = {.args = a, .head = task % tasks / delta->column_tasks};
     w.seq = seqmix_batch_seq(a->batch, a->v.shape[0], pool, (int32_t)(task / tasks));
+    w.scale = delta_scale(a);
     w.buffers = layout(a, delta->task_columns, &cursor);
     w.first = task % delta->column_tasks * delta->task_columns;
     w.end = w.first + delta->task_columns < a->v.shape[2] ? w.first + delta->task_columns : a->v.shape[2];
@@ -234,10 +275,10 @@ static void delta_task(void *arg, int64_t task, int32_t worker)
     }
     for (int64_t begin = w.seq.begin; begin < w.seq.end; begin += TUNE_DELTA_ROWS) {
         const int64_t n_rows = w.seq.end - begin < TUNE_DELTA_ROWS ? w.seq.end - begin : TUNE_DELTA_ROWS;
-        for (int64_t i = 0; i < n_rows; i += 2)
-            prepare_pair(a, begin + i, n_rows - i < 2 ? 1 : 2, w.head, &w.buffers.pairs[i / 2]);
+        load_rows(&w, begin, n_rows);
         for (int64_t column = w.first; column < w.end; column += TILE)
             run_tile(&w, begin, n_rows, column, checkpoint, w.buffers.state + (column - w.first) * dim);
+        store_rows(&w, begin, n_rows);
         while (checkpoint < w.seq.ckpt_end && a->batch->ckpt_row[checkpoint] <= begin + n_rows - w.seq.begin)
             checkpoint++;
     }
@@ -254,7 +295,7 @@ static void cut(const seqmix_deltanet_args *a, struct delta *delta)
     delta->task_columns = columns;
     while (tasks * ((columns + delta->task_columns - 1) / delta->task_columns) < 16 && delta->task_columns > TILE)
         delta->task_columns = ((delta->task_columns + 1) / 2 + TILE - 1) / TILE * TILE;
-    delta->column_tasks = columns > 0 ? (columns + delta->task_columns - 1) / delta->task_columns : 0;
+    delta->column_tasks = (columns + delta->task_columns - 1) / delta->task_columns;
 }
 
 static size_t worker_size(const seqmix_deltanet_args *a)
@@ -277,6 +318,7 @@ seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seq
                                            void *workspace)
 {
     struct delta delta = {.workspace = workspace, .worker_size = worker_size(args)};
+    if (args->v.shape[2] == 0) return SEQMIX_OK;
     cut(args, &delta);
     return seqmix_parallel_for(ctx, args->batch->n_seqs * args->v.shape[1] * delta.column_tasks, delta_task, &delta);
 }

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gated RMSNorm (equation: seqmix.h). Task: one row. A group's input to the norm is kept in the worker's part of the workspace
- * between the two passes, so the gate is evaluated once; y may be x or z.
+ * Gated RMSNorm (equation: seqmix.h). Task: one row. The gate is evaluated in both passes where it comes first: cheaper than
+ * asking for workspace. y may be x or z.
  */
 #include "../vec/vec_math.h"
 #include "isa.h"
 #include "parallel.h"
 #include "rows.h"
-#include "workspace.h"
 
 #include <math.h>
-
-struct norm {
-    const seqmix_norm_args *args;
-    float *scratch; /* [worker][group] */
-    int64_t group;
-};
 
 static vf gate_lanes(const seqmix_norm_args *a, int64_t offset, int n)
 {
@@ -37,58 +30,49 @@ static vf weight_lanes(const seqmix_norm_args *a, int64_t i, int n)
     return a->weight_plus_one ? v_add(v_set1(1), weight) : weight;
 }
 
+/* What the norm sees of row t at channels i.. */
+static vf norm_input(const seqmix_norm_args *a, int64_t t, int64_t i, int n)
+{
+    const vf x = row_lanes(&a->x, t * a->x.stride[0] + i, n);
+    const bool gate_first = seqmix_present(&a->z) && !a->norm_before_gate;
+    return gate_first ? v_mul(x, gate_lanes(a, t * a->z.stride[0] + i, n)) : x;
+}
+
 static void norm_task(void *arg, int64_t t, int32_t worker)
 {
-    const struct norm *norm = arg;
-    const seqmix_norm_args *a = norm->args;
-    const bool gated = seqmix_present(&a->z), gate_first = gated && !a->norm_before_gate;
-    float *input = norm->scratch + worker * norm->group;
-    for (int64_t first = 0; first < a->x.shape[1]; first += norm->group) {
+    const seqmix_norm_args *a = arg;
+    const int64_t channels = a->x.shape[1], group = a->group > 0 ? a->group : channels;
+    (void)worker;
+    for (int64_t first = 0; first < channels; first += group) {
         vf squares = v_zero();
-        for (int64_t i = 0; i < norm->group; i += V_LANES) {
-            const int n = lanes_left(norm->group, i);
-            vf u = row_lanes(&a->x, t * a->x.stride[0] + first + i, n);
-            if (gate_first) u = v_mul(u, gate_lanes(a, t * a->z.stride[0] + first + i, n));
-            v_store_n(input + i, u, n);
+        for (int64_t i = 0; i < group; i += V_LANES) {
+            const vf u = norm_input(a, t, first + i, lanes_left(group, i));
             squares = v_fma(u, u, squares);
         }
-        const vf factor = v_set1(1 / sqrtf(v_sum(squares) / (float)norm->group + a->eps));
-        for (int64_t i = 0; i < norm->group; i += V_LANES) {
-            const int n = lanes_left(norm->group, i);
-            vf y = v_mul(v_load_n(input + i, n), factor);
+        const vf factor = v_set1(1 / sqrtf(v_sum(squares) / (float)group + a->eps));
+        for (int64_t i = 0; i < group; i += V_LANES) {
+            const int n = lanes_left(group, i);
+            vf y = v_mul(norm_input(a, t, first + i, n), factor);
             if (seqmix_present(&a->weight)) y = v_mul(y, weight_lanes(a, first + i, n));
-            if (gated && !gate_first) y = v_mul(y, gate_lanes(a, t * a->z.stride[0] + first + i, n));
+            if (seqmix_present(&a->z) && a->norm_before_gate)
+                y = v_mul(y, gate_lanes(a, t * a->z.stride[0] + first + i, n));
             row_put_lanes(&a->y, t * a->y.stride[0] + first + i, y, n);
         }
     }
 }
 
-static float *layout(const struct seqmix_context *ctx, int64_t group, struct seqmix_cursor *cursor)
-{
-    return seqmix_take(cursor, (size_t)ctx->n_workers * (size_t)group * sizeof(float));
-}
-
-static int64_t group_size(const seqmix_norm_args *args)
-{
-    return args->group > 0 ? args->group : args->x.shape[1];
-}
-
 seqmix_status KERN(gated_rms_norm_rows_plan)(const struct seqmix_context *ctx, const seqmix_norm_args *args,
                                              struct seqmix_plan *plan)
 {
-    struct seqmix_cursor cursor = {NULL, 0};
-    (void)layout(ctx, group_size(args), &cursor);
+    (void)ctx, (void)args;
     plan->kernel = KERN_NAME("gated_rms_norm");
-    plan->workspace = cursor.used;
     plan->grain = 1;
     return SEQMIX_OK;
 }
 
 seqmix_status KERN(gated_rms_norm_rows)(struct seqmix_context *ctx, const seqmix_norm_args *args, void *workspace)
 {
-    struct seqmix_cursor cursor = {workspace, 0};
-    const int64_t group = group_size(args);
-    struct norm norm = {args, layout(ctx, group, &cursor), group};
-    if (group == 0) return SEQMIX_OK;
-    return seqmix_parallel_for(ctx, args->x.shape[0], norm_task, &norm);
+    seqmix_norm_args copy = *args;
+    (void)workspace;
+    return seqmix_parallel_for(ctx, args->x.shape[0], norm_task, &copy);
 }

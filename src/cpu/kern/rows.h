@@ -39,6 +39,16 @@ static inline void row_put_lanes(const seqmix_tensor *t, int64_t offset, vf valu
         v_store_f16_n(p, value, n);
 }
 
+/* Asks for n elements at `offset` ahead of their use: rows lie so far apart that the hardware does not see them coming. */
+static inline void row_prefetch(const seqmix_tensor *t, int64_t offset, int64_t n)
+{
+    const int64_t size = (int64_t)seqmix_dtype_size(t->dtype), line = 64;
+    const char *first = (const char *)t->data + offset * size;
+    for (int64_t at = 0; at < n * size; at += line)
+        v_prefetch(first + at);
+    v_prefetch(first + n * size - 1);
+}
+
 /* How many of the lanes from i on lie below n. */
 static inline int lanes_left(int64_t n, int64_t i)
 {
@@ -58,7 +68,20 @@ static inline void row_load(const seqmix_tensor *t, int64_t offset, int64_t n, f
     if (i < n) v_store_n(out + i, row_lanes(t, offset + i, (int)(n - i)), (int)(n - i));
 }
 
-/* The same, in place where the elements are f32 already. */
+/* The other way. */
+static inline void row_store(const seqmix_tensor *t, int64_t offset, int64_t n, const float *in)
+{
+    if (t->dtype == SEQMIX_F32) {
+        memcpy((float *)t->data + offset, in, (size_t)n * sizeof *in);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += V_LANES) {
+        const int lanes = lanes_left(n, i);
+        row_put_lanes(t, offset + i, v_load_n(in + i, lanes), lanes);
+    }
+}
+
+/* n elements at `offset` as f32, in place where the elements are f32 already. */
 static inline const float *row_f32(const seqmix_tensor *t, int64_t offset, int64_t n, float *scratch)
 {
     if (t->dtype == SEQMIX_F32) return (const float *)t->data + offset;
@@ -76,6 +99,17 @@ static inline void vector_load(const seqmix_tensor *t, int64_t offset, int64_t s
     }
     for (int64_t i = 0; i < n; i++)
         out[i] = seqmix_present(t) ? seqmix_load_f32(t, offset + i * stride) : absent;
+}
+
+/* The other way; lanes of `in` past n are not looked at. */
+static inline void vector_store(const seqmix_tensor *t, int64_t offset, int64_t stride, int64_t n, const float *in)
+{
+    if (stride == 1) {
+        row_store(t, offset, n, in);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        seqmix_store_f32(t, offset + i * stride, in[i]);
 }
 
 #endif

@@ -98,6 +98,16 @@ static void scan_lanes(const seqmix_scan_args *a, const struct seqmix_seq *seq, 
     }
 }
 
+/* Asks for the channels of a later row. */
+static void prefetch_row(const seqmix_scan_args *a, const struct seqmix_seq *seq, const struct block *b, int64_t t)
+{
+    if (t >= seq->end) return;
+    row_prefetch(&a->x, t * a->x.stride[0] + b->first, b->n);
+    row_prefetch(&a->dt, t * a->dt.stride[0] + b->first, b->n);
+    row_prefetch(&a->y, t * a->y.stride[0] + b->first, b->n);
+    if (seqmix_present(&a->z)) row_prefetch(&a->z, t * a->z.stride[0] + b->first, b->n);
+}
+
 static void scan_task(void *arg, int64_t task, int32_t worker)
 {
     const struct scan *scan = arg;
@@ -117,6 +127,7 @@ static void scan_task(void *arg, int64_t task, int32_t worker)
         const int64_t n_rows = seq.end - begin < ROWS ? seq.end - begin : ROWS, states = a->A.shape[1];
         for (int64_t i = 0; i < n_rows; i++) {
             const int64_t t = begin + i;
+            prefetch_row(a, &seq, &b, t + ROWS);
             b.B[i] = row_f32(&a->B, t * a->B.stride[0] + b.group * a->B.stride[1], states, b.wide_B[i]);
             b.C[i] = row_f32(&a->C, t * a->C.stride[0] + b.group * a->C.stride[1], states, b.wide_C[i]);
         }

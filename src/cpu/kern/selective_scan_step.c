@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mamba-1 selective scan over the few rows of a step, bound by reading and writing the state once: the N states of a channel
- * are contiguous and on the lanes, several lanes' worth in registers. Task: a block of channels of one sequence. Takes
- * pools whose states are contiguous and A likewise; others are the rung's below.
+ * are on the lanes, fastest where they are contiguous. Task: a block of channels of one sequence.
  */
 #include "../vec/vec_math.h"
 #include "batch.h"
@@ -19,16 +18,17 @@ struct step {
 };
 
 /* One row of one channel over h, [N] rounded up to lanes; returns y before skip and gate. */
-static float step_row(const seqmix_scan_args *a, int64_t t, int64_t c, float delta, float x, float *h)
+static float step_row(const seqmix_scan_args *a, int64_t t, int64_t c, float delta, float x, const float *rate,
+                      float *h)
 {
     const int64_t states = a->A.shape[1], group = c / (a->x.shape[1] / a->B.shape[1]);
-    const int64_t rate = c * a->A.stride[0], b_row = t * a->B.stride[0] + group * a->B.stride[1];
+    const int64_t b_row = t * a->B.stride[0] + group * a->B.stride[1];
     const int64_t c_row = t * a->C.stride[0] + group * a->C.stride[1];
     const vf d = v_set1(delta), dx = v_set1(delta * x);
     vf y = v_zero();
     for (int64_t s = 0; s < states; s += V_LANES) {
         const int n = lanes_left(states, s);
-        const vf decay = v_exp_neg(v_min(v_zero(), v_mul(d, row_lanes(&a->A, rate + s, n))));
+        const vf decay = v_exp_neg(v_min(v_zero(), v_mul(d, v_load_n(rate + s, n))));
         const vf next = v_fma(decay, v_load(h + s), v_mul(dx, row_lanes(&a->B, b_row + s, n)));
         v_store(h + s, next);
         y = v_fma(row_lanes(&a->C, c_row + s, n), next, y);
@@ -39,9 +39,7 @@ static float step_row(const seqmix_scan_args *a, int64_t t, int64_t c, float del
 static void store_state(const seqmix_scan_args *a, int64_t slot, int64_t c, const float *h)
 {
     if (slot < 0) return;
-    const int64_t offset = slot * a->state.stride[0] + c * a->state.stride[1], states = a->A.shape[1];
-    for (int64_t s = 0; s < states; s += V_LANES)
-        row_put_lanes(&a->state, offset + s, v_load(h + s), lanes_left(states, s));
+    vector_store(&a->state, slot * a->state.stride[0] + c * a->state.stride[1], a->state.stride[2], a->A.shape[1], h);
 }
 
 /* Step sizes of one row over the channels of a block. */
@@ -75,7 +73,8 @@ static void step_task(void *arg, int64_t task, int32_t worker)
     const struct seqmix_seq seq = seqmix_batch_seq(a->batch, a->x.shape[0], &a->state, (int32_t)(task / step->blocks));
     const int64_t first = task % step->blocks * CHANNELS, channels = a->x.shape[1], states = a->A.shape[1];
     const int64_t n = channels - first < CHANNELS ? channels - first : CHANNELS, n_rows = seq.end - seq.begin;
-    float delta[SEQMIX_STEP_ROWS][CHANNELS], x[SEQMIX_STEP_ROWS][CHANNELS], y[SEQMIX_STEP_ROWS][CHANNELS], h[STATES];
+    float delta[SEQMIX_STEP_ROWS][CHANNELS], x[SEQMIX_STEP_ROWS][CHANNELS], y[SEQMIX_STEP_ROWS][CHANNELS];
+    float rate[STATES], h[STATES];
     (void)worker;
     for (int64_t i = 0; i < n_rows; i++) {
         step_sizes(a, seq.begin + i, first, n, delta[i]);
@@ -84,10 +83,11 @@ static void step_task(void *arg, int64_t task, int32_t worker)
     for (int64_t c = 0; c < n; c++) {
         int32_t checkpoint = seq.ckpt_begin;
         const int64_t offset = seq.read_slot * a->state.stride[0] + (first + c) * a->state.stride[1];
-        for (int64_t s = 0; s < states; s += V_LANES)
-            v_store(h + s, seq.read_slot < 0 ? v_zero() : row_lanes(&a->state, offset + s, lanes_left(states, s)));
+        memset(h, 0, sizeof h);
+        if (seq.read_slot >= 0) vector_load(&a->state, offset, a->state.stride[2], states, 0, h);
+        vector_load(&a->A, (first + c) * a->A.stride[0], a->A.stride[1], states, 0, rate);
         for (int64_t i = 0; i < n_rows; i++) {
-            y[i][c] = step_row(a, seq.begin + i, first + c, delta[i][c], x[i][c], h);
+            y[i][c] = step_row(a, seq.begin + i, first + c, delta[i][c], x[i][c], rate, h);
             for (; checkpoint < seq.ckpt_end && a->batch->ckpt_row[checkpoint] == i + 1; checkpoint++)
                 store_state(a, a->batch->ckpt_slot[checkpoint], first + c, h);
         }
@@ -100,10 +100,7 @@ static void step_task(void *arg, int64_t task, int32_t worker)
 seqmix_status KERN(selective_scan_step_plan)(const struct seqmix_context *ctx, const seqmix_scan_args *args,
                                              struct seqmix_plan *plan)
 {
-    (void)ctx;
-    const bool many = args->A.shape[1] > 1;
-    if (many && (args->A.stride[1] != 1 || (seqmix_present(&args->state) && args->state.stride[2] != 1)))
-        return SEQMIX_ERR_UNSUPPORTED;
+    (void)ctx, (void)args;
     plan->kernel = KERN_NAME("selective_scan_step");
     plan->grain = 1;
     return SEQMIX_OK;

@@ -82,8 +82,13 @@ static void conv_task(void *arg, int64_t task, int32_t worker)
 
     for (int64_t begin = seq.begin; begin < seq.end; begin += ROWS) {
         const int64_t n_rows = seq.end - begin < ROWS ? seq.end - begin : ROWS;
-        for (int64_t i = 0; i < n_rows; i++)
+        for (int64_t i = 0; i < n_rows; i++) {
+            if (begin + i + ROWS < seq.end) {
+                row_prefetch(&a->x, (begin + i + ROWS) * a->x.stride[0] + b.first, b.n);
+                row_prefetch(&a->y, (begin + i + ROWS) * a->y.stride[0] + b.first, b.n);
+            }
             row_load(&a->x, (begin + i) * a->x.stride[0] + b.first, b.n, b.rows[b.past + i]);
+        }
         for (int64_t i = 0; i < n_rows; i++) {
             const int64_t out = (begin + i) * a->y.stride[0] + b.first;
             if (b.past == 3 && silu)

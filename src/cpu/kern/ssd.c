@@ -55,6 +55,19 @@ static float dot(const float *x, const float *y, int64_t n)
     return v_sum(sum);
 }
 
+/* Asks for what row t of a later segment will need. */
+static void prefetch_row(const struct work *w, int64_t t)
+{
+    const seqmix_ssd_args *a = w->args;
+    const int64_t states = a->B.shape[2], group = w->head / (a->x.shape[1] / a->B.shape[1]), n = w->end - w->first;
+    if (t >= w->seq.end) return;
+    row_prefetch(&a->B, t * a->B.stride[0] + group * a->B.stride[1], states);
+    row_prefetch(&a->C, t * a->C.stride[0] + group * a->C.stride[1], states);
+    row_prefetch(&a->x, t * a->x.stride[0] + w->head * a->x.stride[1] + w->first, n);
+    row_prefetch(&a->y, t * a->y.stride[0] + w->head * a->y.stride[1] + w->first, n);
+    if (seqmix_present(&a->z)) row_prefetch(&a->z, t * a->z.stride[0] + w->head * a->z.stride[1] + w->first, n);
+}
+
 static void prepare_pair(const struct work *w, int64_t begin, int64_t i, int n_rows)
 {
     const seqmix_ssd_args *a = w->args;
@@ -126,8 +139,8 @@ static void update_pass(const float *s, int64_t states, const struct pair *p, fl
         }
 }
 
-/* Outputs of both rows for the state rows [first, first+n); u[r] = what row r adds to the state after the pair, first[] what
- * the first row adds by itself. */
+/* Outputs of both rows for the state rows [first, first+n); u[r] is what row r adds to the state after the
+ * pair, alone what the first row adds by itself. */
 static void finish_pair(const struct work *w, const struct pair *p, int64_t t, int n_rows, int64_t first, int64_t n,
                         vf sum[2][2], vf u[2][2], vf alone[2])
 {
@@ -224,8 +237,11 @@ static void ssd_task(void *arg, int64_t task, int32_t worker)
     }
     for (int64_t begin = w.seq.begin; begin < w.seq.end; begin += ROWS) {
         const int64_t n_rows = w.seq.end - begin < ROWS ? w.seq.end - begin : ROWS;
-        for (int64_t i = 0; i < n_rows; i += 2)
+        for (int64_t i = 0; i < n_rows; i += 2) {
+            prefetch_row(&w, begin + i + ROWS);
+            prefetch_row(&w, begin + i + 1 + ROWS);
             prepare_pair(&w, begin, i, n_rows - i < 2 ? 1 : 2);
+        }
         for (int64_t first = w.first; first < w.end; first += TILE)
             run_tile(&w, begin, n_rows, first, checkpoint, w.buffers.state + (first - w.first) * states);
         while (checkpoint < w.seq.ckpt_end && a->batch->ckpt_row[checkpoint] <= begin + n_rows - w.seq.begin)
@@ -244,7 +260,7 @@ static void cut(const seqmix_ssd_args *a, struct ssd *ssd)
     ssd->task_lanes = lanes;
     while (tasks * ((lanes + ssd->task_lanes - 1) / ssd->task_lanes) < 16 && ssd->task_lanes > TILE)
         ssd->task_lanes = ((ssd->task_lanes + 1) / 2 + TILE - 1) / TILE * TILE;
-    ssd->lane_tasks = lanes > 0 ? (lanes + ssd->task_lanes - 1) / ssd->task_lanes : 0;
+    ssd->lane_tasks = (lanes + ssd->task_lanes - 1) / ssd->task_lanes;
 }
 
 static size_t worker_size(const seqmix_ssd_args *a)
@@ -266,6 +282,7 @@ seqmix_status KERN(ssd_chunk_forward_plan)(const struct seqmix_context *ctx, con
 seqmix_status KERN(ssd_chunk_forward)(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
 {
     struct ssd ssd = {.workspace = workspace, .worker_size = worker_size(args)};
+    if (args->x.shape[2] == 0) return SEQMIX_OK;
     cut(args, &ssd);
     return seqmix_parallel_for(ctx, args->batch->n_seqs * args->x.shape[1] * ssd.lane_tasks, ssd_task, &ssd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mamba-2 SSD over the few rows of a step, bound by reading and writing the state once. The N states of a state row are
- * contiguous and on the lanes. Task: one head of one sequence. Pools with another axis contiguous are the rung's below.
+ * on the lanes, fastest where they are contiguous in the pool. Task: one head of one sequence.
  */
 #include "isa.h"
 #include "parallel.h"
@@ -33,9 +33,8 @@ static void load_rows(const seqmix_ssd_args *a, const struct seqmix_seq *seq, in
 static void store_state(const seqmix_ssd_args *a, int64_t slot, int64_t h, int64_t p, const float *s)
 {
     if (slot < 0) return;
-    const int64_t offset = slot * a->state.stride[0] + h * a->state.stride[1] + p * a->state.stride[2];
-    for (int64_t n = 0; n < a->B.shape[2]; n += V_LANES)
-        row_put_lanes(&a->state, offset + n, v_load(s + n), lanes_left(a->B.shape[2], n));
+    vector_store(&a->state, slot * a->state.stride[0] + h * a->state.stride[1] + p * a->state.stride[2],
+                 a->state.stride[3], a->B.shape[2], s);
 }
 
 /* All rows of one state row p. */
@@ -44,10 +43,9 @@ static void step_state_row(const seqmix_ssd_args *a, const struct seqmix_seq *se
 {
     const int64_t states = a->B.shape[2];
     const int64_t offset = seq->read_slot * a->state.stride[0] + h * a->state.stride[1] + p * a->state.stride[2];
-    float s[SSD_DIM];
+    float s[SSD_DIM] = {0};
     int32_t checkpoint = seq->ckpt_begin;
-    for (int64_t n = 0; n < states; n += V_LANES)
-        v_store(s + n, seq->read_slot < 0 ? v_zero() : row_lanes(&a->state, offset + n, lanes_left(states, n)));
+    if (seq->read_slot >= 0) vector_load(&a->state, offset, a->state.stride[3], states, 0, s);
     for (int r = 0; r < rows->n; r++) {
         const vf decay = v_set1(rows->decay[r]), dx = v_set1(rows->delta[r] * rows->x[r][p]);
         vf y = v_zero();
@@ -84,9 +82,7 @@ static void step_task(void *arg, int64_t task, int32_t worker)
 seqmix_status KERN(ssd_step_plan)(const struct seqmix_context *ctx, const seqmix_ssd_args *args,
                                   struct seqmix_plan *plan)
 {
-    (void)ctx;
-    if (seqmix_present(&args->state) && args->state.stride[3] != 1 && args->state.shape[3] > 1)
-        return SEQMIX_ERR_UNSUPPORTED;
+    (void)ctx, (void)args;
     plan->kernel = KERN_NAME("ssd_step");
     plan->grain = 1;
     return SEQMIX_OK;

@@ -58,30 +58,44 @@ static void load_block(const seqmix_tensor *a, int64_t base, int64_t i, const st
     }
 }
 
-/* X[i..i+BLOCK) for the columns of one tile. */
+/* x - factor*above where above's row k has its nonzero columns: a NaN factor must not reach the zeros right of them. */
+static inline void subtract(vf x[2], float factor, const vf *above, int64_t columns)
+{
+    for (int v = 0; v < 2; v++) {
+        const int64_t left = columns - v * V_LANES;
+        if (left > 0) x[v] = v_select(v_mask_first(left), v_fnma(v_set1(factor), above[v], x[v]), x[v]);
+    }
+}
+
+/* X[i..i+BLOCK) for the columns of one tile. Row k of X is nonzero up to column k. */
 static void solve_tile(int64_t i, int64_t column, const struct buffers *b)
 {
-    vf x[BLOCK][2];
+    const int64_t full = column + TILE < i ? column + TILE : i; /* from this row on, rows fill the tile */
+    vf x[BLOCK][2], above[2];
     for (int r = 0; r < BLOCK; r++) {
         float unit[TILE] = {0};
         if (i + r >= column && i + r < column + TILE) unit[i + r - column] = 1;
         x[r][0] = v_load(unit);
         x[r][1] = v_load(unit + V_LANES);
     }
-    for (int64_t k = column; k < i; k++) { /* rows above the tile's first column are zero in it */
-        const vf above0 = v_load(b->X + k * b->width + column), above1 = v_load(b->X + k * b->width + column + V_LANES);
+    for (int64_t k = column; k < full; k++) {
+        above[0] = v_load(b->X + k * b->width + column);
+        above[1] = v_load(b->X + k * b->width + column + V_LANES);
+        for (int r = 0; r < BLOCK; r++)
+            subtract(x[r], b->L[r * b->n + k], above, k - column + 1);
+    }
+    for (int64_t k = full; k < i; k++) {
+        above[0] = v_load(b->X + k * b->width + column);
+        above[1] = v_load(b->X + k * b->width + column + V_LANES);
         for (int r = 0; r < BLOCK; r++) {
             const vf factor = v_set1(b->L[r * b->n + k]);
-            x[r][0] = v_fnma(factor, above0, x[r][0]);
-            x[r][1] = v_fnma(factor, above1, x[r][1]);
+            x[r][0] = v_fnma(factor, above[0], x[r][0]);
+            x[r][1] = v_fnma(factor, above[1], x[r][1]);
         }
     }
     for (int r = 0; r < BLOCK; r++) {
-        for (int64_t k = i; k < i + r && k < b->n; k++) {
-            const vf factor = v_set1(b->L[r * b->n + k]);
-            x[r][0] = v_fnma(factor, x[k - i][0], x[r][0]);
-            x[r][1] = v_fnma(factor, x[k - i][1], x[r][1]);
-        }
+        for (int64_t k = i; k < i + r && k < b->n; k++)
+            subtract(x[r], b->L[r * b->n + k], x[k - i], k - column + 1);
         v_store(b->X + (i + r) * b->width + column, x[r][0]);
         v_store(b->X + (i + r) * b->width + column + V_LANES, x[r][1]);
     }

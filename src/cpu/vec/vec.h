@@ -2,12 +2,13 @@
 /*
  * The lanes that kernels are written against: vf is V_LANES floats. One header per ISA defines the same vocabulary:
  *
- *   v_set1 v_load v_load_n v_store v_store_n            n: the first n lanes only, the others read as 0
- *   v_add v_sub v_mul v_div v_fma(a,b,c)=a*b+c v_fnma(a,b,c)=c-a*b
+ *   v_set1 v_zero v_load v_store, v_load_n v_store_n     the first n lanes only, the others read as 0
+ *   v_add v_sub v_mul v_div v_abs, v_fma = a*b+c, v_fnma = c-a*b
  *   v_min v_max                                         the second operand when either is NaN
- *   v_less(a,b)? v_select(mask,a,b)=mask?a:b  v_sum     sum of all lanes, in one order
- *   v_load_bf16/_f16(_n)  v_store_bf16/_f16(_n)         16-bit elements, rounded to nearest even
- *   v_round_shift, v_pow2                               pieces of exp (vec_math.h)
+ *   v_less v_select = mask ? a : b, v_mask_first        masks
+ *   v_sum                                               all lanes, in one order
+ *   v_load_bf16 v_load_f16 v_store_bf16 v_store_f16     16-bit elements, rounded to nearest even; also with _n
+ *   v_transpose v_prefetch, v_pow2 v_pow2_halves        a square; a cache line; pieces of exp (vec_math.h)
  *
  * v_fma is fused where the ISA fuses. Everything is static inline, so that no copy built for a wider ISA can be linked into
  * a narrower one.

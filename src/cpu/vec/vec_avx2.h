@@ -12,6 +12,12 @@ enum { V_LANES = 8 };
 typedef __m256 vf;
 typedef __m256 vmask;
 
+/* Brings a cache line nearer, for reading or writing; any address is fine. */
+static inline void v_prefetch(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+
 static inline vf v_set1(float x)
 {
     return _mm256_set1_ps(x);
@@ -97,6 +103,12 @@ static inline vf v_abs(vf a)
 static inline vmask v_less(vf a, vf b)
 {
     return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+/* The first n lanes, 0 <= n; more than V_LANES are all. */
+static inline vmask v_mask_first(int64_t n)
+{
+    return _mm256_castsi256_ps(v_first_lanes(n < V_LANES ? (int)n : V_LANES));
 }
 
 static inline vf v_select(vmask mask, vf a, vf b)

@@ -13,6 +13,12 @@ enum { V_LANES = 4 };
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vmask __attribute__((vector_size(16)));
 
+/* Brings a cache line nearer, for reading or writing; any address is fine. */
+static inline void v_prefetch(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+
 static inline vf v_set1(float x)
 {
     return (vf){x, x, x, x};
@@ -80,6 +86,14 @@ static inline vf v_fnma(vf a, vf b, vf c)
 static inline vmask v_less(vf a, vf b)
 {
     return a < b;
+}
+
+/* The first n lanes, 0 <= n; more than V_LANES are all. */
+static inline vmask v_mask_first(int64_t n)
+{
+    const vmask lane = {0, 1, 2, 3};
+    const int32_t bound = n < V_LANES ? (int32_t)n : V_LANES;
+    return lane < (vmask){bound, bound, bound, bound};
 }
 
 static inline vf v_select(vmask mask, vf a, vf b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Levels, not features: avx2 is x86-64-v3 whole. Built without -m flags, like everything that runs before the choice. */
-#include "cpuid.h"
+#include "cpu_level.h"
 
 #if defined(__x86_64__)
 #    include <cpuid.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SEQMIX_CPU_CPUID_H
-#define SEQMIX_CPU_CPUID_H
+#ifndef SEQMIX_COMMON_CPU_LEVEL_H
+#define SEQMIX_COMMON_CPU_LEVEL_H
 
 #include <seqmix/seqmix.h>
 
