@@ -201,10 +201,10 @@ typedef struct seqmix_ctx {
 /* One task of an op: fn(arg, task, worker). */
 typedef void (*seqmix_task_fn)(void *arg, int64_t task, int32_t worker);
 
-/* The caller's runner: calls fn(arg, task, worker) exactly once for every task in [0, n_tasks), on any threads, in
- * any order, with worker in [0, n_workers) and no two running tasks sharing a worker; returns when all are done. It
- * may be called while another context's runner is active. A worker out of range, or another number of calls, ends
- * the op with SEQMIX_ERR_INTERNAL. */
+/* The caller's runner: calls fn(arg, task, worker) exactly once for every task in [0, n_tasks), on any threads, in any
+ * order, with worker in [0, n_workers) and no two running tasks sharing a worker; returns when all are done. Its threads
+ * need 256 KiB of stack for a task. It may be called while another context's runner is active. A worker out of range,
+ * or another number of calls, ends the op with SEQMIX_ERR_INTERNAL. */
 typedef void (*seqmix_parallel_fn)(void *user, seqmix_task_fn fn, void *arg, int64_t n_tasks);
 
 typedef struct seqmix_ctx_desc {
@@ -340,7 +340,7 @@ typedef struct seqmix_conv_args {
  *
  * Options: dt_softplus 0 | 1.
  * Strides, aliasing: common. Sizes and limits: N <= 256.
- * Numerics: f32 inside; d * A > 0 counts as 0. Determinism: the grain is the rung's segment length (rung 0: 1).
+ * Numerics: f32 inside; d * A > 0 counts as 0. Determinism: grain 1 on every CPU rung.
  * Workspace: rung 0 none. CUDA notes, returns, threads: common.
  */
 typedef struct seqmix_scan_args {
@@ -376,7 +376,8 @@ typedef struct seqmix_scan_args {
  * chunk: rows of a cell, 0 = the rung's own, else 16, 32, 64, 128 or 256.
  * Strides, aliasing: common. Sizes and limits: P, N <= 256; head dim 80 is no special case.
  * Numerics: chunk rungs sum log decays inside a chunk as pairs of f32 and exponentiate differences only. Determinism:
- * grain = chunk on chunk rungs, 1 on rung 0. Workspace: by query; ssd_step none. CUDA notes, returns, threads: common.
+ * the grain is 1 on rung 0, 2 on cpu-generic and cpu-avx2 (rows go in pairs), the chunk on chunk rungs.
+ * Workspace: by query; ssd_step none. CUDA notes, returns, threads: common.
  */
 typedef struct seqmix_ssd_args {
     uint32_t struct_size;
@@ -424,8 +425,8 @@ typedef struct seqmix_ssd_args {
  * Options: scale 0 = 1/sqrt(DK). eps > 0 if qk_l2norm. chunk as for SSD.
  * Strides, aliasing: common. Sizes and limits: DK, DV <= 256. The recurrence diverges by itself where b*|k|^2 > 2.
  * Numerics: residual, triangular inverse and state are never rounded below f32-class products (docs/NUMERICS.md), also
- * for identical keys and b near 2. Determinism: grain = chunk on chunk rungs, 1 on rung 0. Workspace: by query;
- * deltanet_step none.
+ * for identical keys and b near 2. Determinism: the grain is 1 on rung 0, 2 on cpu-generic and cpu-avx2
+ * (rows go in pairs), the chunk on chunk rungs. Workspace: by query; deltanet_step none.
  * CUDA notes, returns, threads: common.
  */
 enum {

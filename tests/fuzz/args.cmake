@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# fuzz_args: args structs of every op through the checked entry points. With libFuzzer the library's rung 0 and rules are
-# compiled into it, instrumented; otherwise it makes its own inputs and links the library as built, so under SEQMIX_SANITIZE
+# fuzz_args: args structs of every op through the checked entry points. With libFuzzer the whole library is compiled into
+# it, instrumented; otherwise it makes its own inputs and links the library as built, so under SEQMIX_SANITIZE
 # a sanitized one.
 if(SEQMIX_HAVE_LIBFUZZER AND NOT SEQMIX_SANITIZE)
   find_package(Threads REQUIRED)
@@ -10,6 +10,23 @@ if(SEQMIX_HAVE_LIBFUZZER AND NOT SEQMIX_SANITIZE)
   target_compile_options(fuzz_args PRIVATE -fsanitize=fuzzer,${fuzz_sanitizers} -fno-sanitize-recover=all)
   target_link_options(fuzz_args PRIVATE -fsanitize=fuzzer,${fuzz_sanitizers})
   target_link_libraries(fuzz_args PRIVATE seqmix_flags seqmix_internal Threads::Threads m)
+  get_target_property(have_levels seqmix_objects COMPILE_DEFINITIONS)
+  if(have_levels)
+    target_compile_definitions(fuzz_args PRIVATE ${have_levels})
+  endif()
+  get_property(levels GLOBAL PROPERTY SEQMIX_LEVELS)
+  foreach(level IN LISTS levels)
+    get_target_property(kern_sources seqmix_kern_${level} SOURCES)
+    get_target_property(kern_definitions seqmix_kern_${level} COMPILE_DEFINITIONS)
+    get_property(kern_flags GLOBAL PROPERTY SEQMIX_LEVEL_FLAGS_${level})
+    list(TRANSFORM kern_sources PREPEND ${PROJECT_SOURCE_DIR}/src/)
+    add_library(fuzz_kern_${level} OBJECT ${kern_sources})
+    target_compile_definitions(fuzz_kern_${level} PRIVATE ${kern_definitions})
+    target_compile_options(fuzz_kern_${level} PRIVATE ${kern_flags} -fsanitize=fuzzer-no-link,${fuzz_sanitizers}
+      -fno-sanitize-recover=all)
+    target_link_libraries(fuzz_kern_${level} PRIVATE seqmix_flags seqmix_internal)
+    target_sources(fuzz_args PRIVATE $<TARGET_OBJECTS:fuzz_kern_${level}>)
+  endforeach()
   set(inputs -runs=${SEQMIX_FUZZ_RUNS} -seed=1 -max_len=512 -timeout=25)
 else()
   add_executable(fuzz_args fuzz_args.c)

@@ -43,6 +43,7 @@ static inline void row_put_lanes(const seqmix_tensor *t, int64_t offset, vf valu
 static inline void row_prefetch(const seqmix_tensor *t, int64_t offset, int64_t n)
 {
     const int64_t size = (int64_t)seqmix_dtype_size(t->dtype), line = 64;
+    if (n == 0) return;
     const char *first = (const char *)t->data + offset * size;
     for (int64_t at = 0; at < n * size; at += line)
         v_prefetch(first + at);
@@ -58,6 +59,7 @@ static inline int lanes_left(int64_t n, int64_t i)
 /* n elements at `offset` as f32. */
 static inline void row_load(const seqmix_tensor *t, int64_t offset, int64_t n, float *out)
 {
+    if (n == 0) return; /* data may be NULL then */
     if (t->dtype == SEQMIX_F32) {
         memcpy(out, (const float *)t->data + offset, (size_t)n * sizeof *out);
         return;
@@ -71,6 +73,7 @@ static inline void row_load(const seqmix_tensor *t, int64_t offset, int64_t n, f
 /* The other way. */
 static inline void row_store(const seqmix_tensor *t, int64_t offset, int64_t n, const float *in)
 {
+    if (n == 0) return;
     if (t->dtype == SEQMIX_F32) {
         memcpy((float *)t->data + offset, in, (size_t)n * sizeof *in);
         return;
@@ -84,7 +87,7 @@ static inline void row_store(const seqmix_tensor *t, int64_t offset, int64_t n, 
 /* n elements at `offset` as f32, in place where the elements are f32 already. */
 static inline const float *row_f32(const seqmix_tensor *t, int64_t offset, int64_t n, float *scratch)
 {
-    if (t->dtype == SEQMIX_F32) return (const float *)t->data + offset;
+    if (t->dtype == SEQMIX_F32 && n > 0) return (const float *)t->data + offset;
     row_load(t, offset, n, scratch);
     return scratch;
 }
