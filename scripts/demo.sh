@@ -49,7 +49,7 @@ show build/seqmix-run "$model" --prompt "And he said" -n 96 --temperature 0.7 --
 headline "4/5 Every op against the recurrence in double precision"
 show build/seqmix-check --quick
 
-headline "5/5 How fast: the reference kernels of this version on this machine"
+headline "5/5 How fast: each op on this machine"
 show build/seqmix-bench --quick
 
 cat <<TEXT
