@@ -303,6 +303,8 @@ static bool load_pool(struct seqmix_val_loader *l, const char *name, struct view
     const bool swapped = got[0] == want[1] && got[1] == want[0];
     const bool swap = l->dump->declared_swap ? swapped : swapped && !fits;
     *by_shape = swap && !l->dump->declared_swap;
+    if (l->dump->declared_swap && !swap && fits)
+        seqmix_val_note(l->dump, "state_order is the swapped one, but %s fits only the plain one and is read so", name);
     if (swap && v->count > 0) {
         if (!seqmix_val_swap(*data, v->count / (got[0] * got[1]), got[0], got[1]))
             return REFUSE(l, "no memory for %s", name);
