@@ -96,10 +96,10 @@ static void prepare_pair(const seqmix_deltanet_args *a, int64_t t, int n_rows, i
         p->write[0][d] = both;
         p->write[1][d] = c2[d] * k1[d];
     }
-    p->q1_k1 = delta_dot(q[0], k1, dim);
+    p->q1_k1 = row_dot(q[0], k1, dim);
     p->k2_k1 = exact_dot(k2, p->write[1], dim, &p->k2_k1_rest);
-    p->q2_k1 = delta_dot(q[1], p->write[1], dim);
-    p->q2_k2 = delta_dot(q[1], k2, dim);
+    p->q2_k1 = row_dot(q[1], p->write[1], dim);
+    p->q2_k2 = row_dot(q[1], k2, dim);
 }
 
 /* Reads S with the pair's four vectors, after applying the pending update of the pair before (last; NULL = none). */

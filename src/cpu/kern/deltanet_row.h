@@ -62,16 +62,6 @@ static inline float delta_beta(const seqmix_deltanet_args *a, int64_t t, int64_t
     return a->beta_kind == SEQMIX_BETA_SIGMOID2 ? 2 * lanes[0] : lanes[0];
 }
 
-static inline float delta_dot(const float *x, const float *y, int64_t n)
-{
-    vf sum = v_zero();
-    for (int64_t i = 0; i < n; i += V_LANES) {
-        const int lanes = lanes_left(n, i);
-        sum = v_fma(v_load_n(x + i, lanes), v_load_n(y + i, lanes), sum);
-    }
-    return v_sum(sum);
-}
-
 /* Row t of q or k at a key head, L2-normalised if the options say so. */
 static inline void delta_key(const seqmix_deltanet_args *a, const seqmix_tensor *rows, int64_t t, int64_t head,
                              float *out)
@@ -79,7 +69,7 @@ static inline void delta_key(const seqmix_deltanet_args *a, const seqmix_tensor 
     const int64_t dim = rows->shape[2];
     row_load(rows, t * rows->stride[0] + head * rows->stride[1], dim, out);
     if (!a->qk_l2norm) return;
-    const vf factor = v_set1(1 / sqrtf(delta_dot(out, out, dim) + a->eps));
+    const vf factor = v_set1(1 / sqrtf(row_dot(out, out, dim) + a->eps));
     for (int64_t d = 0; d < dim; d += V_LANES) {
         const int n = lanes_left(dim, d);
         v_store_n(out + d, v_mul(v_load_n(out + d, n), factor), n);

@@ -31,7 +31,7 @@ static void load_rows(const seqmix_deltanet_args *a, const struct seqmix_seq *se
         delta_key(a, &a->k, t, key_head, rows->k[r]);
         delta_decays(a, t, h, rows->decay[r]);
         rows->beta[r] = delta_beta(a, t, h);
-        rows->q_k[r] = delta_dot(q, rows->k[r], dim);
+        rows->q_k[r] = row_dot(q, rows->k[r], dim);
         for (int64_t d = 0; d < dim; d++) {
             rows->read_k[r][d] = rows->decay[r][d] * rows->k[r][d];
             rows->read_q[r][d] = rows->decay[r][d] * q[d];

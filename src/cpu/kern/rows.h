@@ -115,4 +115,15 @@ static inline void vector_store(const seqmix_tensor *t, int64_t offset, int64_t 
         seqmix_store_f32(t, offset + i * stride, in[i]);
 }
 
+/* Sum of x[i]*y[i], in one order whatever else the call holds. */
+static inline float row_dot(const float *x, const float *y, int64_t n)
+{
+    vf sum = v_zero();
+    for (int64_t i = 0; i < n; i += V_LANES) {
+        const int lanes = lanes_left(n, i);
+        sum = v_fma(v_load_n(x + i, lanes), v_load_n(y + i, lanes), sum);
+    }
+    return v_sum(sum);
+}
+
 #endif

@@ -45,16 +45,6 @@ struct work {
     int64_t head, first, end; /* state rows */
 };
 
-static float dot(const float *x, const float *y, int64_t n)
-{
-    vf sum = v_zero();
-    for (int64_t i = 0; i < n; i += V_LANES) {
-        const int lanes = lanes_left(n, i);
-        sum = v_fma(v_load_n(x + i, lanes), v_load_n(y + i, lanes), sum);
-    }
-    return v_sum(sum);
-}
-
 /* Asks for what row t of a later segment will need. */
 static void prefetch_row(const struct work *w, int64_t t)
 {
@@ -85,9 +75,9 @@ static void prepare_pair(const struct work *w, int64_t begin, int64_t i, int n_r
         p->C[r] = row_f32(&a->C, t * a->C.stride[0] + group * a->C.stride[1], states, w->buffers.C + (i + r) * states);
         p->delta[r] = ssd_step_size(a, t, w->head, &p->decay[r]);
     }
-    p->c1_b1 = dot(p->C[0], p->B[0], states);
-    p->c2_b1 = dot(p->C[1], p->B[0], states);
-    p->c2_b2 = dot(p->C[1], p->B[1], states);
+    p->c1_b1 = row_dot(p->C[0], p->B[0], states);
+    p->c2_b1 = row_dot(p->C[1], p->B[0], states);
+    p->c2_b2 = row_dot(p->C[1], p->B[1], states);
 }
 
 /* sum = S*C1, S*C2, after applying the pending update of the pair before (last; NULL = none). */
