@@ -62,6 +62,29 @@ static inline float delta_beta(const seqmix_deltanet_args *a, int64_t t, int64_t
     return a->beta_kind == SEQMIX_BETA_SIGMOID2 ? 2 * lanes[0] : lanes[0];
 }
 
+/* beta and, where one serves all channels, the decay of the rows [t, t+n), value head h. */
+static inline void delta_row_gates(const seqmix_deltanet_args *a, int64_t t, int64_t n, int64_t h, float *decay,
+                                   float *beta)
+{
+    const bool scalar = a->gate_kind != SEQMIX_GATE_NONE && a->gate.rank == 2;
+    const vf rate = v_set1(seqmix_present(&a->A) ? seqmix_load_f32(&a->A, h * a->A.stride[0]) : 0);
+    const vf bias = v_set1(a->dt_bias.rank == 1 ? seqmix_load_f32(&a->dt_bias, h * a->dt_bias.stride[0]) : 0);
+    for (int64_t i = 0; i < n; i += V_LANES) {
+        const int lanes = lanes_left(n, i);
+        float gate_lanes[V_LANES] = {0}, beta_lanes[V_LANES] = {0};
+        vector_load(&a->beta, (t + i) * a->beta.stride[0] + h * a->beta.stride[1], a->beta.stride[0], lanes, 0,
+                    beta_lanes);
+        vf b = v_load(beta_lanes);
+        if (a->beta_kind != SEQMIX_BETA_VALUE) b = v_sigmoid(b);
+        if (a->beta_kind == SEQMIX_BETA_SIGMOID2) b = v_add(b, b);
+        v_store_n(beta + i, b, lanes);
+        if (scalar)
+            vector_load(&a->gate, (t + i) * a->gate.stride[0] + h * a->gate.stride[1], a->gate.stride[0], lanes, 0,
+                        gate_lanes);
+        v_store_n(decay + i, scalar ? delta_decay_lanes(a, v_load(gate_lanes), bias, rate) : v_set1(1), lanes);
+    }
+}
+
 /* Row t of q or k at a key head, L2-normalised if the options say so. */
 static inline void delta_key(const seqmix_deltanet_args *a, const seqmix_tensor *rows, int64_t t, int64_t head,
                              float *out)
@@ -70,10 +93,10 @@ static inline void delta_key(const seqmix_deltanet_args *a, const seqmix_tensor 
     row_load(rows, t * rows->stride[0] + head * rows->stride[1], dim, out);
     if (!a->qk_l2norm) return;
     const vf factor = v_set1(1 / sqrtf(row_dot(out, out, dim) + a->eps));
-    for (int64_t d = 0; d < dim; d += V_LANES) {
-        const int n = lanes_left(dim, d);
-        v_store_n(out + d, v_mul(v_load_n(out + d, n), factor), n);
-    }
+    int64_t d = 0;
+    for (; d + V_LANES <= dim; d += V_LANES)
+        v_store(out + d, v_mul(v_load(out + d), factor));
+    if (d < dim) v_store_n(out + d, v_mul(v_load_n(out + d, (int)(dim - d)), factor), (int)(dim - d));
 }
 
 static inline float delta_scale(const seqmix_deltanet_args *a)

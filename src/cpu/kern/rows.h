@@ -59,11 +59,6 @@ static inline int lanes_left(int64_t n, int64_t i)
 /* n elements at `offset` as f32. */
 static inline void row_load(const seqmix_tensor *t, int64_t offset, int64_t n, float *out)
 {
-    if (n == 0) return; /* data may be NULL then */
-    if (t->dtype == SEQMIX_F32) {
-        memcpy(out, (const float *)t->data + offset, (size_t)n * sizeof *out);
-        return;
-    }
     int64_t i = 0;
     for (; i + V_LANES <= n; i += V_LANES)
         v_store(out + i, row_lanes(t, offset + i, V_LANES));
@@ -73,15 +68,10 @@ static inline void row_load(const seqmix_tensor *t, int64_t offset, int64_t n, f
 /* The other way. */
 static inline void row_store(const seqmix_tensor *t, int64_t offset, int64_t n, const float *in)
 {
-    if (n == 0) return;
-    if (t->dtype == SEQMIX_F32) {
-        memcpy((float *)t->data + offset, in, (size_t)n * sizeof *in);
-        return;
-    }
-    for (int64_t i = 0; i < n; i += V_LANES) {
-        const int lanes = lanes_left(n, i);
-        row_put_lanes(t, offset + i, v_load_n(in + i, lanes), lanes);
-    }
+    int64_t i = 0;
+    for (; i + V_LANES <= n; i += V_LANES)
+        row_put_lanes(t, offset + i, v_load(in + i), V_LANES);
+    if (i < n) row_put_lanes(t, offset + i, v_load_n(in + i, (int)(n - i)), (int)(n - i));
 }
 
 /* n elements at `offset` as f32, in place where the elements are f32 already. */
@@ -118,12 +108,16 @@ static inline void vector_store(const seqmix_tensor *t, int64_t offset, int64_t 
 /* Sum of x[i]*y[i], in one order whatever else the call holds. */
 static inline float row_dot(const float *x, const float *y, int64_t n)
 {
-    vf sum = v_zero();
-    for (int64_t i = 0; i < n; i += V_LANES) {
+    vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    int64_t i = 0;
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES)
+        for (int part = 0; part < 4; part++)
+            sum[part] = v_fma(v_load(x + i + part * V_LANES), v_load(y + i + part * V_LANES), sum[part]);
+    for (; i < n; i += V_LANES) {
         const int lanes = lanes_left(n, i);
-        sum = v_fma(v_load_n(x + i, lanes), v_load_n(y + i, lanes), sum);
+        sum[0] = v_fma(v_load_n(x + i, lanes), v_load_n(y + i, lanes), sum[0]);
     }
-    return v_sum(sum);
+    return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
 }
 
 #endif

@@ -26,6 +26,24 @@ static inline float ssd_step_size(const seqmix_ssd_args *a, int64_t t, int64_t h
     return delta;
 }
 
+/* The same for the rows [t, t+n). */
+static inline void ssd_step_sizes(const seqmix_ssd_args *a, int64_t t, int64_t n, int64_t h, float *delta, float *decay)
+{
+    const vf bias = v_set1(seqmix_present(&a->dt_bias) ? seqmix_load_f32(&a->dt_bias, h * a->dt_bias.stride[0]) : 0);
+    const vf rate = v_set1(seqmix_load_f32(&a->A, h * a->A.stride[0]));
+    for (int64_t i = 0; i < n; i += V_LANES) {
+        const int lanes = lanes_left(n, i);
+        float raw[V_LANES] = {0};
+        vector_load(&a->dt, (t + i) * a->dt.stride[0] + h * a->dt.stride[1], a->dt.stride[0], lanes, 0, raw);
+        vf d = v_add(v_load(raw), bias);
+        if (a->dt_softplus) d = v_softplus(d);
+        if (a->dt_min > 0) d = v_max(v_set1(a->dt_min), d); /* NaN comes through */
+        if (a->dt_max > 0) d = v_min(v_set1(a->dt_max), d);
+        v_store_n(delta + i, d, lanes);
+        v_store_n(decay + i, v_exp_neg(v_min(v_zero(), v_mul(d, rate))), lanes);
+    }
+}
+
 /* skip[h, p..p+n). */
 static inline vf ssd_skip_lanes(const seqmix_ssd_args *a, int64_t h, int64_t p, int n)
 {
