@@ -1,33 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mamba-2 SSD over many rows (equation: seqmix.h), two rows a pass. With S the state before the pair, decays c1, c2 and step
- * sizes d1, d2:
- *   y1 = c1*(S*C1) + (C1.B1)*d1*x1         y2 = c1*c2*(S*C2) + (C2.B1)*c2*d1*x1 + (C2.B2)*d2*x2
- *   S <- c1*c2*S + (c2*d1*x1) B1^T + (d2*x2) B2^T
- * The update of a pair is done in the pass that reads S for the next one. The head dim is on the lanes, B and C are broadcast,
- * so a head dim of 80 costs what it weighs; only products of decays <= 1 are formed. A cell of the grid is a pair.
- * Task: some of the P state rows of some heads of one group of one sequence. B and C of a segment and their products are
- * prepared once for all of its heads; the rows that come next are asked for while the passes run.
+ * Mamba-2 SSD over many rows (equation: seqmix.h), in chunks of a few rows. With S the state before the chunk, decays c_i, step
+ * sizes d_i and L_ij = c_{j+1}*...*c_i:
+ *   y_i = c_0*...*c_i*(S*C_i) + sum_{j<=i} (C_i.B_j)*L_ij*d_j*x_j          S <- c_0*...*c_n*S + sum_j (L_nj*d_j*x_j) B_j^T
+ * Short chunks: what the rows do among themselves grows with the chunk, and a chunk's state tile, B and C stay in L1. The head
+ * dim is on the lanes, B and C are broadcast, so a head dim of 80 costs what it weighs; only products of decays <= 1 are formed.
+ * Task: some of the P state rows of some heads of one group of one sequence. B, C and their products are prepared once for all
+ * of its heads; the rows that come next are asked for while the products run.
  */
 #include "ahead.h"
+#include "chunk_tile.h"
 #include "isa.h"
 #include "parallel.h"
 #include "ssd_row.h"
 #include "state_tile.h"
-#include "tune.h"
 #include "workspace.h"
 
-enum { NV = TUNE_SSD_VECTORS, TILE = NV * V_LANES, BLOCK_TILES = TUNE_SSD_TILES, BLOCK = BLOCK_TILES * TILE };
-enum { ROWS = TUNE_SSD_ROWS, PAIRS = ROWS / 2 };
-
-/* Places of a state's four numbers in a pair of rows. */
-enum { B1, C1, B2, C2, N_PARTS };
-
-/* A pair of rows of a group. */
-struct pair {
-    float row[SSD_DIM][N_PARTS];
-    float c1_b1, c2_b1, c2_b2;
-};
+enum { STRIDE = 2 * CHUNK }; /* coefficients of a state: C of all rows, then B */
 
 struct ssd {
     const seqmix_ssd_args *args;
@@ -39,10 +28,17 @@ struct ssd {
 
 /* A worker's part of the workspace. */
 struct buffers {
-    struct pair *pairs;   /* [PAIRS] of the segment */
-    float *delta, *decay; /* [ROWS] of a head: step sizes and decays */
-    float *state;         /* [head][tile][N][TILE], carried between segments */
-    int64_t width;        /* state rows of a task, rounded up to TILE */
+    float *rows;   /* [STRIDE][N]: C and B of the chunk as they come */
+    float *packed; /* [N][STRIDE] */
+    float *state;  /* [head][tile][N][TILE], carried between chunks */
+    int64_t width; /* state rows of a task, rounded up to TILE */
+};
+
+/* What a head adds to the chunk of its group. */
+struct gates {
+    float mix[CHUNK * CHUNK];    /* (C_i.B_j)*L_ij*d_j, 0 above the diagonal */
+    float decays[CHUNK * CHUNK]; /* L_ij */
+    float from_start[CHUNK], delta[CHUNK];
 };
 
 /* One task's view of its work. */
@@ -51,107 +47,64 @@ struct work {
     struct seqmix_seq seq;
     struct buffers buffers;
     int64_t group, first_head, n_heads; /* heads, counted in all */
-    int64_t first, end, n_blocks;       /* state rows */
+    int64_t first, end, n_tiles;        /* state rows */
+    float dots[CHUNK * CHUNK];          /* C_i.B_j of the chunk, j <= i */
 };
 
-/* The rows t, t+1 of the group; with n_rows = 1 the second row changes nothing. */
-static void prepare_pair(const struct work *w, int64_t t, int n_rows, struct pair *p)
+/* The rows [begin, begin+n) of the group; rows past them are zeros. */
+static void prepare_chunk(struct work *w, int64_t begin, int n)
 {
     const seqmix_ssd_args *a = w->args;
     const int64_t states = a->B.shape[2];
-    float rows[N_PARTS][SSD_DIM];
-    if (n_rows == 1) memset(rows[B2], 0, 2 * sizeof rows[0]);
-    for (int r = 0; r < n_rows; r++) {
-        row_load(&a->B, (t + r) * a->B.stride[0] + w->group * a->B.stride[1], states, rows[r == 0 ? B1 : B2]);
-        row_load(&a->C, (t + r) * a->C.stride[0] + w->group * a->C.stride[1], states, rows[r == 0 ? C1 : C2]);
+    float *C = w->buffers.rows, *B = C + CHUNK * states;
+    for (int i = 0; i < n; i++) {
+        const int64_t t = begin + i;
+        row_load(&a->C, t * a->C.stride[0] + w->group * a->C.stride[1], states, C + i * states);
+        row_load(&a->B, t * a->B.stride[0] + w->group * a->B.stride[1], states, B + i * states);
     }
-    for (int64_t n = 0; n < states; n++)
-        for (int part = 0; part < N_PARTS; part++)
-            p->row[n][part] = rows[part][n];
-    p->c1_b1 = row_dot(rows[C1], rows[B1], states);
-    p->c2_b1 = row_dot(rows[C2], rows[B1], states);
-    p->c2_b2 = row_dot(rows[C2], rows[B2], states);
+    memset(C + n * states, 0, (size_t)((CHUNK - n) * states) * sizeof *C);
+    memset(B + n * states, 0, (size_t)((CHUNK - n) * states) * sizeof *B);
+    chunk_pack(C, states, states, w->buffers.packed, STRIDE);
+    chunk_pack(B, states, states, w->buffers.packed + CHUNK, STRIDE);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++)
+            w->dots[i * CHUNK + j] = row_dot(C + i * states, B + j * states, states);
 }
 
-/* sum = S*C1, S*C2, after applying the pending update of the pair before (last; NULL = none) with its decay. */
-static void read_pass(float *s, int64_t states, const struct pair *last, float decay, vf u[2][NV], const struct pair *p,
-                      vf sum[2][NV])
+static void prepare_head(const struct work *w, int64_t head, int64_t begin, int n, struct gates *g)
 {
-    const float *row = p->row[0];
-    vf y1[NV], y2[NV];
-    for (int v = 0; v < NV; v++)
-        y1[v] = y2[v] = v_zero();
-    if (last == NULL) {
-        for (int64_t n = 0; n < states; n++, s += TILE, row += N_PARTS)
-            for (int v = 0; v < NV; v++) {
-                const vf state = v_load(s + v * V_LANES);
-                y1[v] = v_fma(v_set1(row[C1]), state, y1[v]);
-                y2[v] = v_fma(v_set1(row[C2]), state, y2[v]);
-            }
-    } else {
-        const float *write = last->row[0];
-        const vf c = v_set1(decay);
-        vf u1[NV], u2[NV];
+    float decay[CHUNK];
+    ssd_step_sizes(w->args, begin, n, head, g->delta, decay);
+    chunk_decays(decay, n, g->decays, g->from_start);
+    memset(g->mix, 0, sizeof g->mix);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++)
+            g->mix[i * CHUNK + j] = w->dots[i * CHUNK + j] * g->decays[i * CHUNK + j] * g->delta[j];
+}
+
+/* out = the state after the chunk's first n rows, of inputs x; out may be s. */
+static void update(const struct work *w, const struct gates *g, float (*x)[TILE], int n, const float *s, float *out)
+{
+    float u[CHUNK][TILE];
+    for (int j = 0; j < n; j++) {
+        const vf factor = v_set1(g->decays[(n - 1) * CHUNK + j] * g->delta[j]);
+        for (int v = 0; v < NV; v++)
+            v_store(u[j] + v * V_LANES, v_mul(factor, v_load(x[j] + v * V_LANES)));
+    }
+    tile_update(s, w->args->B.shape[2], &g->from_start[n - 1], 0, w->buffers.packed + CHUNK, STRIDE, u[0], n, out);
+}
+
+/* x of the chunk for one tile as f32; lanes past the head's are 0. */
+static void load_x(const struct work *w, int64_t head, int64_t begin, int n, int64_t first, float (*x)[TILE])
+{
+    const seqmix_tensor *t = &w->args->x;
+    for (int i = 0; i < n; i++)
         for (int v = 0; v < NV; v++) {
-            u1[v] = u[0][v];
-            u2[v] = u[1][v];
+            const int64_t at = first + v * V_LANES;
+            const int lanes = at < w->end ? lanes_left(w->end, at) : 0;
+            const int64_t row = (begin + i) * t->stride[0] + head * t->stride[1];
+            v_store(x[i] + v * V_LANES, lanes > 0 ? row_lanes(t, row + at, lanes) : v_zero());
         }
-        for (int64_t n = 0; n < states; n++, s += TILE, row += N_PARTS, write += N_PARTS) {
-            vf state[NV];
-            for (int v = 0; v < NV; v++)
-                state[v] = v_fma(v_set1(write[B1]), u1[v], v_mul(c, v_load(s + v * V_LANES)));
-            for (int v = 0; v < NV; v++) {
-                state[v] = v_fma(v_set1(write[B2]), u2[v], state[v]);
-                v_store(s + v * V_LANES, state[v]);
-            }
-            for (int v = 0; v < NV; v++)
-                y1[v] = v_fma(v_set1(row[C1]), state[v], y1[v]);
-            for (int v = 0; v < NV; v++)
-                y2[v] = v_fma(v_set1(row[C2]), state[v], y2[v]);
-        }
-    }
-    memcpy(sum[0], y1, sizeof y1);
-    memcpy(sum[1], y2, sizeof y2);
-}
-
-/* out = the state after the pair's rows of which the first has the factor `decay` and inputs u1; u2 NULL: that row alone. */
-static void update_pass(const float *s, int64_t states, const struct pair *p, float decay, const vf *u1, const vf *u2,
-                        float *out)
-{
-    const vf c = v_set1(decay);
-    for (int64_t n = 0; n < states; n++)
-        for (int v = 0; v < NV; v++) {
-            vf row = v_mul(c, v_load(s + n * TILE + v * V_LANES));
-            row = v_fma(v_set1(p->row[n][B1]), u1[v], row);
-            if (u2 != NULL) row = v_fma(v_set1(p->row[n][B2]), u2[v], row);
-            v_store(out + n * TILE + v * V_LANES, row);
-        }
-}
-
-/* Outputs of row i of the segment and the next for the state rows [first, ...) of a tile; u[r] is what row r adds to the state
- * after the pair, alone what the first row adds by itself. */
-static void finish_pair(const struct work *w, const struct pair *p, int64_t head, int64_t begin, int64_t i, int n_rows,
-                        int64_t first, vf sum[2][NV], vf u[2][NV], vf alone[NV])
-{
-    const seqmix_ssd_args *a = w->args;
-    const float *delta = w->buffers.delta + i, *decay = w->buffers.decay + i;
-    const int64_t t = begin + i, x_row = t * a->x.stride[0] + head * a->x.stride[1];
-    for (int part = 0; part < NV; part++, first += V_LANES) {
-        const int lanes = first < w->end ? lanes_left(w->end, first) : 0;
-        alone[part] = u[0][part] = u[1][part] = v_zero();
-        if (lanes == 0) continue;
-        const vf x1 = row_lanes(&a->x, x_row + first, lanes);
-        alone[part] = v_mul(v_set1(delta[0]), x1);
-        u[0][part] = n_rows == 1 ? alone[part] : v_mul(v_set1(decay[1]), alone[part]);
-        const vf y1 = v_fma(v_set1(p->c1_b1), alone[part], v_mul(v_set1(decay[0]), sum[0][part]));
-        ssd_finish(a, t, head, first, x1, y1, lanes);
-        if (n_rows == 1) continue;
-        const vf x2 = row_lanes(&a->x, x_row + a->x.stride[0] + first, lanes);
-        u[1][part] = v_mul(v_set1(delta[1]), x2);
-        vf y2 = v_mul(v_set1(decay[0] * decay[1]), sum[1][part]);
-        y2 = v_fma(v_set1(p->c2_b2), u[1][part], v_fma(v_set1(p->c2_b1), u[0][part], y2));
-        ssd_finish(a, t + 1, head, first, x2, y2, lanes);
-    }
 }
 
 static void store_lanes(const struct work *w, int64_t head, int64_t slot, int64_t first, const float *s)
@@ -163,71 +116,66 @@ static void store_lanes(const struct work *w, int64_t head, int64_t slot, int64_
                pool->stride[2], w->args->B.shape[2], n, TILE, s);
 }
 
-/* Asks for x, y and z of the pair at row i of the segment, some state rows from `first` on. */
-static void prefetch_pair(const struct work *w, int64_t head, int64_t begin, int64_t n_rows, int64_t i, int64_t first)
+/* Asks for x, y and z of some rows of a tile. */
+static void prefetch_rows(const struct work *w, int64_t head, int64_t begin, int64_t n, int64_t first)
 {
     const seqmix_ssd_args *a = w->args;
-    const int64_t n = w->end - first < BLOCK ? w->end - first : BLOCK;
-    for (int64_t t = begin + i; t < begin + n_rows && t < begin + i + 2; t++) {
-        row_prefetch(&a->x, t * a->x.stride[0] + head * a->x.stride[1] + first, n);
-        row_prefetch(&a->y, t * a->y.stride[0] + head * a->y.stride[1] + first, n);
-        if (seqmix_present(&a->z)) row_prefetch(&a->z, t * a->z.stride[0] + head * a->z.stride[1] + first, n);
+    const int64_t lanes = w->end - first < TILE ? w->end - first : TILE;
+    for (int64_t t = begin; t < begin + n; t++) {
+        row_prefetch(&a->x, t * a->x.stride[0] + head * a->x.stride[1] + first, lanes);
+        row_prefetch(&a->y, t * a->y.stride[0] + head * a->y.stride[1] + first, lanes);
+        if (seqmix_present(&a->z)) row_prefetch(&a->z, t * a->z.stride[0] + head * a->z.stride[1] + first, lanes);
     }
 }
 
-/* Stores the states after rows of the pair that are checkpoints; `row` rows of the sequence came before it. Returns the first
- * checkpoint past the pair. */
-static int32_t store_checkpoints(const struct work *w, int64_t head, const struct pair *p, const float *decay,
-                                 int64_t row, int n_rows, int64_t first, int32_t checkpoint, vf u[2][NV],
-                                 const vf *alone, const float *s)
+/* The same for a group of rows of the tile that comes after (head, first): the head's next, the next head's, or the next
+ * chunk's first. */
+static void prefetch_next(const struct work *w, int64_t head, int64_t begin, int64_t i, int64_t first)
 {
-    const seqmix_batch *batch = w->args->batch;
-    for (; checkpoint < w->seq.ckpt_end; checkpoint++) {
-        const int64_t rows = batch->ckpt_row[checkpoint] - row;
-        float aside[SSD_DIM * TILE];
-        if (rows > n_rows) break;
-        if (rows == 1)
-            update_pass(s, w->args->B.shape[2], p, decay[0], alone, NULL, aside);
-        else
-            update_pass(s, w->args->B.shape[2], p, decay[0] * decay[1], u[0], u[1], aside);
-        store_lanes(w, head, batch->ckpt_slot[checkpoint], first, aside);
-    }
-    return checkpoint;
-}
-
-/* Rows [begin, begin+n_rows) of a few tiles of a head: while one tile's outputs are finished, the next is read. */
-static void run_block(const struct work *w, int64_t head, int64_t begin, int64_t n_rows, int64_t first,
-                      int32_t checkpoint, struct ahead *ahead, float *state)
-{
-    const int64_t states = w->args->B.shape[2], left = (w->end - first + TILE - 1) / TILE;
-    const int n_tiles = left < BLOCK_TILES ? (int)left : BLOCK_TILES;
-    const struct pair *last = NULL;
-    float last_decay = 1;
-    vf sum[2][NV], u[BLOCK_TILES][2][NV], alone[NV];
-    prefetch_pair(w, head, begin, n_rows, 0, first);
-    for (int64_t i = 0; i < n_rows; i += 2) {
-        const struct pair *p = &w->buffers.pairs[i / 2];
-        const float *decay = w->buffers.decay + i;
-        const int rows = n_rows - i < 2 ? 1 : 2;
-        int32_t passed = checkpoint;
-        prefetch_pair(w, head, begin, n_rows, i + 2, first);
-        ahead_go_on(ahead);
-        for (int tile = 0; tile < n_tiles; tile++) {
-            const int64_t at = first + tile * TILE;
-            float *s = state + tile * states * TILE;
-            read_pass(s, states, last, last_decay, u[tile], p, sum);
-            finish_pair(w, p, head, begin, i, rows, at, sum, u[tile], alone);
-            passed =
-                store_checkpoints(w, head, p, decay, begin + i - w->seq.begin, rows, at, checkpoint, u[tile], alone, s);
+    if (first + TILE < w->end) {
+        first += TILE;
+    } else {
+        first = w->first;
+        if (++head == w->first_head + w->n_heads) {
+            head = w->first_head;
+            begin += CHUNK;
         }
-        checkpoint = passed;
-        last = p;
-        last_decay = rows == 1 ? decay[0] : decay[0] * decay[1];
     }
-    for (int tile = 0; last != NULL && tile < n_tiles; tile++) {
-        float *s = state + tile * states * TILE;
-        update_pass(s, states, last, last_decay, u[tile][0], u[tile][1], s);
+    const int64_t left = w->seq.end - (begin + i);
+    if (left > 0) prefetch_rows(w, head, begin + i, left < GROUP ? left : GROUP, first);
+}
+
+/* The rows [begin, begin+n) of one tile of a head. */
+static void run_tile(const struct work *w, const struct gates *g, int64_t head, int64_t begin, int n, int64_t first,
+                     int32_t checkpoint, struct ahead *ahead, float *s)
+{
+    const seqmix_ssd_args *a = w->args;
+    const int64_t states = a->B.shape[2];
+    float x[CHUNK][TILE];
+    load_x(w, head, begin, n, first, x);
+    for (int i = 0; i < n; i += GROUP) {
+        vf y[GROUP][NV];
+        const int end = i + GROUP < n ? i + GROUP : n;
+        prefetch_next(w, head, begin, i, first);
+        ahead_go_on(ahead);
+        tile_read(s, states, w->buffers.packed + i, STRIDE, y);
+        for (int r = i; r < end; r++)
+            for (int v = 0; v < NV; v++)
+                y[r - i][v] = v_mul(v_set1(g->from_start[r]), y[r - i][v]);
+        tile_mix(g->mix + i * CHUNK, x[0], end, y);
+        for (int r = i; r < end; r++)
+            for (int v = 0; v < NV && first + v * V_LANES < w->end; v++)
+                ssd_finish(a, begin + r, head, first + v * V_LANES, v_load(x[r] + v * V_LANES), y[r - i][v],
+                           lanes_left(w->end, first + v * V_LANES));
     }
+    for (; checkpoint < w->seq.ckpt_end; checkpoint++) {
+        const int64_t row = a->batch->ckpt_row[checkpoint] - (begin - w->seq.begin);
+        float aside[SSD_DIM * TILE];
+        if (row > n) break;
+        update(w, g, x, (int)row, s, aside);
+        store_lanes(w, head, a->batch->ckpt_slot[checkpoint], first, aside);
+    }
+    update(w, g, x, n, s, s);
 }
 
 static void load_state(const struct work *w, int64_t head, float *state)
@@ -247,11 +195,11 @@ static void load_state(const struct work *w, int64_t head, float *state)
 
 static struct buffers layout(const seqmix_ssd_args *a, int64_t heads, int64_t lanes, struct seqmix_cursor *cursor)
 {
+    const size_t states = (size_t)a->B.shape[2];
     struct buffers b = {.width = (lanes + TILE - 1) / TILE * TILE};
-    b.pairs = seqmix_take(cursor, PAIRS * sizeof *b.pairs);
-    b.delta = seqmix_take(cursor, ROWS * sizeof *b.delta);
-    b.decay = seqmix_take(cursor, ROWS * sizeof *b.decay);
-    b.state = seqmix_take(cursor, (size_t)(heads * b.width * a->B.shape[2]) * sizeof *b.state);
+    b.rows = seqmix_take(cursor, STRIDE * states * sizeof *b.rows);
+    b.packed = seqmix_take(cursor, STRIDE * states * sizeof *b.packed);
+    b.state = seqmix_take(cursor, (size_t)(heads * b.width) * states * sizeof *b.state);
     return b;
 }
 
@@ -270,7 +218,7 @@ static struct work find_work(const struct ssd *ssd, int64_t task, int32_t worker
     w.n_heads = ratio - head < ssd->task_heads ? ratio - head : ssd->task_heads;
     w.first = lane_task * ssd->task_lanes;
     w.end = w.first + ssd->task_lanes < a->x.shape[2] ? w.first + ssd->task_lanes : a->x.shape[2];
-    w.n_blocks = (w.end - w.first + BLOCK - 1) / BLOCK;
+    w.n_tiles = (w.end - w.first + TILE - 1) / TILE;
     return w;
 }
 
@@ -284,18 +232,19 @@ static void ssd_task(void *arg, int64_t task, int32_t worker)
 
     for (int64_t i = 0; i < w.n_heads; i++)
         load_state(&w, w.first_head + i, w.buffers.state + i * state_size);
-    for (int64_t begin = w.seq.begin; begin < w.seq.end; begin += ROWS) {
-        const int64_t n_rows = w.seq.end - begin < ROWS ? w.seq.end - begin : ROWS, next = begin + n_rows;
-        ahead_start(&ahead, next, w.seq.end - next < ROWS ? w.seq.end - next : ROWS, w.n_heads * w.n_blocks * PAIRS);
+    for (int64_t begin = w.seq.begin; begin < w.seq.end; begin += CHUNK) {
+        const int64_t left = w.seq.end - begin, next = begin + (left < CHUNK ? left : CHUNK), after = w.seq.end - next;
+        const int n = (int)(next - begin);
+        ahead_start(&ahead, next, after < CHUNK ? after : CHUNK, w.n_heads * w.n_tiles * (CHUNK / GROUP));
         ahead_add(&ahead, &a->B, w.group * a->B.stride[1], states);
         ahead_add(&ahead, &a->C, w.group * a->C.stride[1], states);
-        for (int64_t i = 0; i < n_rows; i += 2)
-            prepare_pair(&w, begin + i, n_rows - i < 2 ? 1 : 2, &w.buffers.pairs[i / 2]);
+        prepare_chunk(&w, begin, n);
         for (int64_t i = 0; i < w.n_heads; i++) {
-            ssd_step_sizes(a, begin, n_rows, w.first_head + i, w.buffers.delta, w.buffers.decay);
-            for (int64_t first = w.first; first < w.end; first += BLOCK)
-                run_block(&w, w.first_head + i, begin, n_rows, first, checkpoint, &ahead,
-                          w.buffers.state + i * state_size + (first - w.first) * states);
+            struct gates gates;
+            prepare_head(&w, w.first_head + i, begin, n, &gates);
+            for (int64_t first = w.first; first < w.end; first += TILE)
+                run_tile(&w, &gates, w.first_head + i, begin, n, first, checkpoint, &ahead,
+                         w.buffers.state + i * state_size + (first - w.first) * states);
         }
         while (checkpoint < w.seq.ckpt_end && a->batch->ckpt_row[checkpoint] <= next - w.seq.begin)
             checkpoint++;
@@ -331,9 +280,9 @@ static size_t worker_size(const seqmix_ssd_args *a)
 seqmix_status KERN(ssd_chunk_forward_plan)(const struct seqmix_context *ctx, const seqmix_ssd_args *args,
                                            struct seqmix_plan *plan)
 {
-    plan->kernel = KERN_NAME("ssd_pairs");
+    plan->kernel = KERN_NAME("ssd_chunks");
     plan->workspace = worker_size(args) * (size_t)ctx->n_workers;
-    plan->grain = 2;
+    plan->grain = CHUNK;
     return SEQMIX_OK;
 }
 

@@ -6,7 +6,6 @@
 enum {
     TUNE_CONV_CHANNELS = 1024,     /* channels of a short_conv task: 4 KiB of a row at a time */
     TUNE_CONV_ROOM = 16384,        /* its weights and past rows: 64 KiB, fewer channels where K is large */
-    TUNE_CONV_ROWS = 4,            /* rows that share the loads of weights; with K 4 all fit 16 registers */
     TUNE_CONV_WIDTH = 4,           /* K of every published model */
     TUNE_SCAN_CHANNELS = 256,      /* channels of a selective_scan task */
     TUNE_SCAN_UNROLLED = 16,       /* states of a channel in every published Mamba-1 */
@@ -15,19 +14,17 @@ enum {
     TUNE_LINEAR_DEPTH = 512,       /* inputs of its panel of widened weights: 32 KiB with the outputs */
     TUNE_LINEAR_ROWS = 129,        /* rows whose accumulators wait together */
     TUNE_LINEAR_DIRECT = 6,        /* up to so many rows, weights are widened in registers instead */
-    TUNE_LINEAR_DIRECT_BLOCKS = 9, /* and block-quantised ones */
+    TUNE_LINEAR_DIRECT_BLOCKS = 3, /* and block-quantised ones */
     TUNE_STEP_AHEAD = 4,           /* rows of a state asked for ahead in the steps: 2 KiB of f32 */
-    TUNE_NORM_KEPT = 8192,         /* gated inputs that the norm keeps between its passes: 32 KiB */
+    TUNE_NORM_KEPT = 8192,         /* inputs that the norm keeps between its passes: 32 KiB */
     TUNE_STREAM_BYTES = 4 << 20,   /* outputs of that size are written past the caches */
     TUNE_TASKS = 16,               /* fewer tasks than that are cut further where the shape allows */
-    TUNE_DELTA_ROWS = 16,          /* rows of a delta rule segment: their q and k stay in L1 */
-    TUNE_DELTA_HEADS = 2,   /* value heads of a task, which share their key head's rows; their states stay in L2 */
-    TUNE_DELTA_VECTORS = 2, /* vectors of a column tile: sums, inputs and state rows just fit 16 registers */
-    TUNE_DELTA_TILES = 2,   /* column tiles run side by side: their states stay in L1 */
-    TUNE_SSD_ROWS = 16,     /* the same four of SSD, whose heads share their group's rows */
-    TUNE_SSD_HEADS = 4,
-    TUNE_SSD_VECTORS = 2,
-    TUNE_SSD_TILES = 2,
+    TUNE_DELTA_HEADS = 2, /* value heads of a task, which share their key head's rows; their states stay in L2 */
+    TUNE_SSD_HEADS = 4,   /* heads of a task, which share their group's rows */
+    TUNE_CHUNK_ROWS = 16, /* rows of a chunk of SSD and the delta rule */
+    TUNE_CHUNK_VECTORS =
+        2, /* vectors of a state tile's row; with the group's rows, 8 sums: enough for two FMAs a cycle */
+    TUNE_CHUNK_GROUP = 4,
     TUNE_ATTENTION_QUERIES = 64, /* query vectors of an attention task: each key is fetched once for all of them */
     TUNE_ATTENTION_KEYS = 48,    /* keys of a block, whole tiles of scores and lanes; 24 KiB at D = 128 */
     TUNE_ARGMAX_PIECE = 512,     /* elements that argmax searches one by one at the end */

@@ -7,15 +7,19 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "vec_eighths.h"
+
 enum { V_LANES = 8 };
 
 typedef __m256 vf;
 typedef __m256 vmask;
 
-/* Brings a cache line nearer, for reading or writing; any address is fine. */
+/* Brings a cache line nearer, for reading or writing; any address is fine. The asm keeps gcc from taking a function that only
+ * prefetches for one without effect and dropping its calls. */
 static inline void v_prefetch(const void *p)
 {
-    __builtin_prefetch(p, 0, 2);
+    __builtin_prefetch(p, 0, 3);
+    __asm__ volatile("" : : "r"(p));
 }
 
 static inline vf v_set1(float x)
@@ -53,6 +57,18 @@ static inline vf v_load_n(const float *p, int n)
 static inline void v_store_n(float *p, vf a, int n)
 {
     _mm256_maskstore_ps(p, v_first_lanes(n), a);
+}
+
+/* A store of whole lines that are not read again soon, past the caches; p is a multiple of the vector's size. */
+static inline void v_stream(float *p, vf a)
+{
+    _mm256_stream_ps(p, a);
+}
+
+/* Ends a run of v_stream, before another thread may read what it wrote. */
+static inline void v_stream_end(void)
+{
+    _mm_sfence();
 }
 
 static inline vf v_add(vf a, vf b)
@@ -138,6 +154,15 @@ static inline vf v_pow2(vf t)
 {
     const __m256i integer = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x4b400000 - 127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(integer, 23));
+}
+
+/* For t = x + 1.5*2^20, whose low bits are the nearest eighth of x: 2^eighths, within -126..127. */
+static inline vf v_pow2_eighths(vf t)
+{
+    const __m256i eighths = _mm256_castps_si256(t),
+                  table = _mm256_loadu_si256((const __m256i *)(const void *)v_eighths);
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_permutevar8x32_epi32(table, eighths), _mm256_slli_epi32(eighths, 20)));
 }
 
 /* out[l*width + i] = in[i*stride + l] for a square of V_LANES. */

@@ -7,16 +7,19 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "vec_eighths.h"
 
 enum { V_LANES = 4 };
 
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vmask __attribute__((vector_size(16)));
 
-/* Brings a cache line nearer, for reading or writing; any address is fine. */
+/* Brings a cache line nearer, for reading or writing; any address is fine. The asm keeps gcc from taking a function that only
+ * prefetches for one without effect and dropping its calls. */
 static inline void v_prefetch(const void *p)
 {
-    __builtin_prefetch(p, 0, 2);
+    __builtin_prefetch(p, 0, 3);
+    __asm__ volatile("" : : "r"(p));
 }
 
 static inline vf v_set1(float x)
@@ -52,6 +55,14 @@ static inline void v_store_n(float *p, vf a, int n)
 {
     memcpy(p, &a, (size_t)n * sizeof *p);
 }
+
+/* See vec_avx2.h; here it is a plain store. */
+static inline void v_stream(float *p, vf a)
+{
+    v_store(p, a);
+}
+
+static inline void v_stream_end(void) {}
 
 static inline vf v_add(vf a, vf b)
 {
@@ -132,6 +143,13 @@ static inline void v_pow2_halves(vf t, vf *first, vf *second)
 static inline vf v_pow2(vf t)
 {
     return (vf)(((vmask)t - (0x4b400000 - 127)) << 23);
+}
+
+static inline vf v_pow2_eighths(vf t)
+{
+    const vmask eighths = (vmask)t, place = eighths & 7;
+    const vmask power = {v_eighths[place[0]], v_eighths[place[1]], v_eighths[place[2]], v_eighths[place[3]]};
+    return (vf)(power + (eighths << 20));
 }
 
 /* out[l*width + i] = in[i*stride + l] for a square of V_LANES. */

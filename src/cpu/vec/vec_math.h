@@ -2,9 +2,10 @@
 /*
  * Elementary functions on lanes; their largest error over all floats, against double, is tested by tests/vec:
  *   v_exp                1.1 ulp    the whole range, subnormal results included
- *   v_exp_neg            1.1 ulp    for decays, x <= 0: 0 below -87.3, NaN stays
- *   v_softplus           1.2 ulp    log(1 + exp(x)), x itself above 20
- *   v_sigmoid, v_silu    3, 4 ulp
+ *   v_exp_neg            1.0 ulp    for decays, x <= 0: 0 below -87.3, NaN stays
+ *   v_exp2_product       1.1 ulp    2^(a*b) for -126 <= a*b <= 127; v_exp2_product_neg 1 above 0, 0 below -126; NaN stays
+ *   v_softplus           2.0 ulp    log(1 + exp(x))
+ *   v_sigmoid, v_silu    2.2, 2.7 ulp
  */
 #ifndef SEQMIX_CPU_VEC_VEC_MATH_H
 #define SEQMIX_CPU_VEC_VEC_MATH_H
@@ -12,9 +13,12 @@
 #include "vec.h"
 
 #define V_LOG2E    0x1.715476p0f
-#define V_LN2_HIGH 0x1.62e400p-1f /* 13 low bits 0: n*V_LN2_HIGH is exact */
-#define V_LN2_LOW  0x1.7f7d1cp-20f
+#define V_LN2_HIGH 0x1.62ep-1f /* 12 bits: n*V_LN2_HIGH is exact, in eighths too */
+#define V_LN2_LOW  0x1.0bfbe8p-15f
 #define V_MAGIC    0x1.8p23f /* x + V_MAGIC has the nearest integer of x in its low bits */
+#define V_MAGIC_8  0x1.8p20f /* ... the nearest eighth */
+
+enum { V_TOGETHER = 4 }; /* vectors of a function that takes several at once */
 
 /* exp(r) - 1 for |r| <= ln(2)/2. */
 static inline vf v_exp_less_one(vf r)
@@ -50,72 +54,175 @@ static inline vf v_exp(vf x)
     return v_mul(v_mul(v_exp_reduced(r), first), second);
 }
 
+/* power[i] <- 2^(a*b[i]) for n <= V_TOGETHER vectors, power[i] being V_MAGIC_8 plus the nearest eighth of a*b[i]. */
+static inline __attribute__((always_inline)) void v_exp2_from(vf a, const vf *b, vf *power, int n)
+{
+    vf f[V_TOGETHER], p[V_TOGETHER];
+    for (int i = 0; i < n; i++)
+        f[i] = v_fma(a, b[i], v_sub(v_set1(V_MAGIC_8), power[i]));
+    for (int i = 0; i < n; i++)
+        power[i] = v_pow2_eighths(power[i]);
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(v_set1(9.6163600e-3f), f[i], v_set1(5.5508020e-2f));
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(p[i], f[i], v_set1(2.4022651e-1f));
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(p[i], f[i], v_set1(6.9314718e-1f));
+    for (int i = 0; i < n; i++)
+        p[i] = v_mul(p[i], f[i]);
+    for (int i = 0; i < n; i++)
+        power[i] = v_fma(power[i], p[i], power[i]);
+}
+
+/* 2^(a*b) for -126 <= a*b <= 127 by eighths and a short polynomial; NaN stays. For sums of many decays: eleven operations. */
+static inline __attribute__((always_inline)) void v_exp2_product_each(vf a, const vf *b, vf *power, int n)
+{
+    for (int i = 0; i < n; i++)
+        power[i] = v_fma(a, b[i], v_set1(V_MAGIC_8));
+    v_exp2_from(a, b, power, n);
+}
+
+static inline vf v_exp2_product(vf a, vf b)
+{
+    vf power;
+    v_exp2_product_each(a, &b, &power, 1);
+    return power;
+}
+
+/* The same with 1 above a*b = 0, and 0 where the nearest eighth is below -126. */
+static inline vf v_exp2_product_neg(vf a, vf b)
+{
+    const vf lowest = v_set1(V_MAGIC_8 - 126), t = v_fma(a, b, v_set1(V_MAGIC_8));
+    vf power = v_min(v_set1(V_MAGIC_8), v_max(lowest, t));
+    v_exp2_from(a, &b, &power, 1);
+    return v_select(v_less(t, lowest), v_zero(), v_min(v_set1(1), power));
+}
+
+/* x <- exp(x) for x <= 0 and n <= V_TOGETHER vectors: 0 below -87.3, NaN stays. */
+static inline __attribute__((always_inline)) void v_exp_neg_each(vf *x, int n)
+{
+    const vf smallest = v_set1(-87.3f);
+    vf t[V_TOGETHER], r[V_TOGETHER], p[V_TOGETHER];
+    for (int i = 0; i < n; i++) {
+        r[i] = v_max(smallest, x[i]);
+        t[i] = v_fma(r[i], v_set1(V_LOG2E), v_set1(V_MAGIC_8));
+    }
+    for (int i = 0; i < n; i++) {
+        const vf whole = v_sub(t[i], v_set1(V_MAGIC_8));
+        r[i] = v_fnma(whole, v_set1(V_LN2_LOW), v_fnma(whole, v_set1(V_LN2_HIGH), r[i]));
+    }
+    for (int i = 0; i < n; i++)
+        t[i] = v_pow2_eighths(t[i]);
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(v_fma(v_set1(4.1660430e-2f), r[i], v_set1(1.6668026e-1f)), r[i], v_set1(0.5f));
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(v_mul(r[i], r[i]), p[i], r[i]);
+    for (int i = 0; i < n; i++)
+        x[i] = v_select(v_less(x[i], smallest), v_zero(), v_fma(t[i], p[i], t[i]));
+}
+
 static inline vf v_exp_neg(vf x)
 {
-    vf t;
-    const vf smallest = v_set1(-87.3f);
-    const vf r = v_exp_reduce(v_max(smallest, x), &t);
-    return v_select(v_less(x, smallest), v_zero(), v_mul(v_exp_reduced(r), v_pow2(t)));
+    v_exp_neg_each(&x, 1);
+    return x;
 }
 
-/* log(1+u+low) for 0 <= u <= 1 and low within its rounding, as high + *rest. */
-static inline vf v_log1p_unit(vf u, vf low, vf *rest)
+/* u <- log(1+u) for 0 <= u <= 1, as 2*atanh(s), s = u/(2+u): no 1+u that would round u away. What the sum and the quotient
+ * round away is put back: 1/(2+u) is (1-s)/2. */
+static inline __attribute__((always_inline)) void v_log1p_unit_each(vf *u, int n)
 {
-    const vf one = v_set1(1), y = v_add(u, one);
-    const vf lost = v_div(v_add(v_sub(u, v_sub(y, one)), low), y); /* what 1+u rounds away, relative */
-    const vmask small = v_less(y, v_set1(1.41421356f));
-    const vf f = v_sub(v_mul(y, v_select(small, one, v_set1(0.5f))), one), k = v_select(small, v_zero(), one);
-    const vf z = v_mul(f, f);
-    vf p = v_set1(7.0376836292e-2f);
-    p = v_fma(p, f, v_set1(-1.1514610310e-1f));
-    p = v_fma(p, f, v_set1(1.1676998740e-1f));
-    p = v_fma(p, f, v_set1(-1.2420140846e-1f));
-    p = v_fma(p, f, v_set1(1.4249322787e-1f));
-    p = v_fma(p, f, v_set1(-1.6668057665e-1f));
-    p = v_fma(p, f, v_set1(2.0000714765e-1f));
-    p = v_fma(p, f, v_set1(-2.4999993993e-1f));
-    p = v_fma(p, f, v_set1(3.3333331174e-1f));
-    vf tail = v_mul(v_mul(p, f), z);
-    tail = v_fma(k, v_set1(-2.12194440e-4f), tail);
-    tail = v_fma(z, v_set1(-0.5f), tail);
-    const vf whole = v_mul(k, v_set1(0.693359375f)), high = v_add(whole, f); /* |whole| >= |f| or whole is 0 */
-    *rest = v_add(v_add(tail, lost), v_sub(f, v_sub(high, whole)));
-    return high;
+    const vf two = v_set1(2), half = v_set1(0.5f);
+    vf s[V_TOGETHER], low[V_TOGETHER], p[V_TOGETHER];
+    for (int i = 0; i < n; i++)
+        s[i] = v_div(u[i], v_add(u[i], two));
+    for (int i = 0; i < n; i++) {
+        const vf d = v_add(u[i], two), left = v_fnma(s[i], v_sub(u[i], v_sub(d, two)), v_fnma(s[i], d, u[i]));
+        low[i] = v_mul(left, v_fnma(s[i], half, half));
+    }
+    for (int i = 0; i < n; i++) {
+        const vf z = v_mul(s[i], s[i]);
+        p[i] = v_fma(v_set1(2.8011989e-1f), z, v_set1(2.8001805e-1f));
+        p[i] = v_fma(p[i], z, v_set1(4.0021527e-1f));
+        p[i] = v_mul(v_fma(p[i], z, v_set1(6.6666416e-1f)), v_mul(s[i], z));
+    }
+    for (int i = 0; i < n; i++)
+        u[i] = v_add(v_add(s[i], s[i]), v_add(p[i], v_add(low[i], low[i])));
 }
 
-/* exp(-|x|) as high + *low: what rounding 1 + q leaves behind would be half of softplus' error. */
-static inline vf v_exp_pair(vf x, vf *low)
+/* x <- max(x, 0) + log1p(exp(-|x|)) for n <= V_TOGETHER vectors; above 17 the second term rounds away. */
+static inline __attribute__((always_inline)) void v_softplus_each(vf *x, int n)
 {
-    vf t;
-    const vf one = v_set1(1), smallest = v_set1(-87.3f);
-    const vf r = v_exp_reduce(v_max(smallest, x), &t), scale = v_pow2(t);
-    const vf q = v_exp_less_one(r), high = v_add(one, q);
-    const vmask none = v_less(x, smallest);
-    *low = v_select(none, v_zero(), v_mul(v_sub(q, v_sub(high, one)), scale));
-    return v_select(none, v_zero(), v_mul(high, scale));
+    vf u[V_TOGETHER];
+    for (int i = 0; i < n; i++)
+        u[i] = v_sub(v_zero(), v_abs(x[i]));
+    v_exp_neg_each(u, n);
+    v_log1p_unit_each(u, n);
+    for (int i = 0; i < n; i++)
+        x[i] = v_add(v_max(v_zero(), x[i]), u[i]);
 }
 
-/* max(x, 0) + log1p(exp(-|x|)), both sums carried in two parts so that one rounding remains. */
 static inline vf v_softplus(vf x)
 {
-    vf low, rest;
-    const vf top = v_max(v_zero(), x);
-    const vf u = v_exp_pair(v_sub(v_zero(), v_abs(x)), &low), log = v_log1p_unit(u, low, &rest);
-    const vf sum = v_add(top, log), part = v_sub(sum, top);
-    const vf lost = v_add(v_sub(top, v_sub(sum, part)), v_sub(log, part));
-    return v_select(v_less(v_set1(20), x), x, v_add(sum, v_add(lost, rest)));
+    v_softplus_each(&x, 1);
+    return x;
+}
+
+/*
+ * 1 + exp(-x), finite: exp(88) at most; for n vectors at once, step by step. One after the other, their long chains would fill
+ * the processor's window with operations that wait.
+ */
+static inline __attribute__((always_inline)) void v_one_plus_exp_minus(const vf *x, vf *sum, int n)
+{
+    vf t[V_TOGETHER], r[V_TOGETHER], p[V_TOGETHER];
+    for (int i = 0; i < n; i++)
+        r[i] = v_min(v_set1(87.3f), v_max(v_set1(-88), x[i])); /* a NaN comes through */
+    for (int i = 0; i < n; i++)
+        t[i] = v_fnma(r[i], v_set1(V_LOG2E), v_set1(V_MAGIC_8));
+    for (int i = 0; i < n; i++)
+        r[i] = v_fma(v_sub(t[i], v_set1(V_MAGIC_8)), v_set1(V_LN2_HIGH), r[i]);
+    for (int i = 0; i < n; i++)
+        r[i] = v_fma(v_sub(t[i], v_set1(V_MAGIC_8)), v_set1(V_LN2_LOW), r[i]);
+    for (int i = 0; i < n; i++)
+        t[i] = v_pow2_eighths(t[i]);
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(v_set1(4.1660430e-2f), r[i], v_set1(-1.6668026e-1f));
+    for (int i = 0; i < n; i++)
+        p[i] = v_fma(p[i], r[i], v_set1(0.5f));
+    for (int i = 0; i < n; i++)
+        p[i] = v_fnma(v_mul(r[i], r[i]), p[i], r[i]);
+    for (int i = 0; i < n; i++)
+        sum[i] = v_add(v_set1(1), v_fnma(t[i], p[i], t[i]));
+}
+
+/* x <- sigmoid(x), and x <- x * sigmoid(x), for n <= V_TOGETHER vectors. */
+static inline __attribute__((always_inline)) void v_sigmoid_each(vf *x, int n)
+{
+    vf sum[V_TOGETHER];
+    v_one_plus_exp_minus(x, sum, n);
+    for (int i = 0; i < n; i++)
+        x[i] = v_div(v_set1(1), sum[i]);
+}
+
+static inline __attribute__((always_inline)) void v_silu_each(vf *x, int n)
+{
+    vf sigmoid[V_TOGETHER];
+    for (int i = 0; i < n; i++)
+        sigmoid[i] = x[i];
+    v_sigmoid_each(sigmoid, n);
+    for (int i = 0; i < n; i++)
+        x[i] = v_mul(x[i], sigmoid[i]);
 }
 
 static inline vf v_sigmoid(vf x)
 {
-    const vf one = v_set1(1), e = v_exp(v_sub(v_zero(), v_abs(x)));
-    const vf r = v_div(one, v_add(one, e));
-    return v_select(v_less(x, v_zero()), v_mul(e, r), r);
+    v_sigmoid_each(&x, 1);
+    return x;
 }
 
 static inline vf v_silu(vf x)
 {
-    return v_mul(x, v_sigmoid(x));
+    v_silu_each(&x, 1);
+    return x;
 }
 
 #endif
