@@ -50,13 +50,22 @@ struct seqmix_api {
 
 #ifdef SEQMIX_EXPERIMENTAL
 /* May change in any release: the version must match exactly. */
-#    define SEQMIX_EXPERIMENTAL_VERSION 1u
+#    define SEQMIX_EXPERIMENTAL_VERSION 2u
 
 struct seqmix_api_experimental {
     uint32_t struct_size;
     uint32_t version;
     SEQMIX_SLOT(linear, seqmix_linear_args)
     SEQMIX_SLOT(embed_rows, seqmix_embed_args)
+    SEQMIX_SLOT(rope_rows, seqmix_rope_args)
+    SEQMIX_SLOT(attention_rows, seqmix_attention_args)
+    SEQMIX_SLOT(moe_route, seqmix_route_args)
+    SEQMIX_SLOT(act_rows, seqmix_act_args)
+    SEQMIX_SLOT(moe_experts, seqmix_moe_args)
+    SEQMIX_SLOT(argmax, seqmix_argmax_args)
+    seqmix_status (*deltanet_conv_step)(seqmix_ctx *ctx, const seqmix_conv_args *conv,
+                                        const seqmix_deltanet_args *mixer);
+    seqmix_status (*ssd_conv_step)(seqmix_ctx *ctx, const seqmix_conv_args *conv, const seqmix_ssd_args *mixer);
     seqmix_status (*mem_alloc)(seqmix_ctx *ctx, size_t bytes, void **out);
     void (*mem_free)(seqmix_ctx *ctx, void *memory);
     seqmix_status (*mem_copy)(seqmix_ctx *ctx, void *to, const void *from, size_t bytes);

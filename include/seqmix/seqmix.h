@@ -170,8 +170,9 @@ typedef struct seqmix_batch {
  * or below that was built and that the machine can run. A kernel that does not take a shape hands it to the rung below;
  * rung 0 takes every legal call. A CUDA context never falls back to host code. seqmix_op_query tells what would run.
  *
- * Workers. n_workers 0 or 1: serial. More, and no runner: a pool owned by the context; idle workers sleep. `parallel`:
- * the caller's runner, see seqmix_parallel_fn. Results do not depend on n_workers, bit for bit.
+ * Workers. n_workers 0 or 1: serial. More, and no runner: a pool owned by the context; idle workers sleep. A forked
+ * child may use the context too: its first call with more than one task starts new workers. `parallel`: the caller's
+ * runner, see seqmix_parallel_fn. Results do not depend on n_workers, bit for bit.
  */
 enum { SEQMIX_BACKEND_CPU = 0, SEQMIX_BACKEND_CUDA = 1 };
 
@@ -203,8 +204,8 @@ typedef void (*seqmix_task_fn)(void *arg, int64_t task, int32_t worker);
 
 /* The caller's runner: calls fn(arg, task, worker) exactly once for every task in [0, n_tasks), on any threads, in any
  * order, with worker in [0, n_workers) and no two running tasks sharing a worker; returns when all are done. Its threads
- * need 256 KiB of stack for a task. It may be called while another context's runner is active. A worker out of range,
- * or another number of calls, ends the op with SEQMIX_ERR_INTERNAL. */
+ * need 256 KiB of stack for a task. It may be called while another context's runner is active; a call on its own context
+ * from inside it runs serially. A worker out of range, or another number of calls, ends the op with SEQMIX_ERR_INTERNAL. */
 typedef void (*seqmix_parallel_fn)(void *user, seqmix_task_fn fn, void *arg, int64_t n_tasks);
 
 typedef struct seqmix_ctx_desc {
@@ -281,8 +282,14 @@ enum {
     SEQMIX_OP_DELTANET_STEP = 8,
     SEQMIX_OP_UNIT_LOWER_INVERSE = 9,
     SEQMIX_OP_GATED_RMS_NORM_ROWS = 10,
-    SEQMIX_OP_LINEAR = 100,    /* experimental */
-    SEQMIX_OP_EMBED_ROWS = 101 /* experimental */
+    SEQMIX_OP_LINEAR = 100,         /* experimental */
+    SEQMIX_OP_EMBED_ROWS = 101,     /* experimental */
+    SEQMIX_OP_ROPE_ROWS = 102,      /* experimental */
+    SEQMIX_OP_ATTENTION_ROWS = 103, /* experimental */
+    SEQMIX_OP_MOE_ROUTE = 104,      /* experimental */
+    SEQMIX_OP_ACT_ROWS = 105,       /* experimental */
+    SEQMIX_OP_MOE_EXPERTS = 106,    /* experimental */
+    SEQMIX_OP_ARGMAX = 107          /* experimental */
 };
 
 /* ------------------------------------------------------- short_conv_rows, short_conv_step (since 0.1)
@@ -513,7 +520,37 @@ typedef struct seqmix_norm_args {
  *
  * What the model driver needs besides the mixers. Versioned by an exact number (abi.h): a library with another one
  * answers SEQMIX_ERR_UNAVAILABLE.
+ *
+ * SEQMIX_I32 is the dtype of indices that an op writes or passes on (ids of moe_route, index of argmax); no other field
+ * takes it.
  */
+enum { SEQMIX_I32 = 58 };
+
+/* Block-quantised weights: a run of elements along the last axis shares scales, stored with them in one block. The bytes
+ * are those of the tensor types of that name in GGUF files, whose numbers plus 32 these are. Legal where a table below
+ * says so. Strides still count elements: the last axis has stride 1, and its size, every other stride and thereby every
+ * row are whole blocks. `data` needs no alignment.
+ *
+ *     dtype             elements   bytes    an element is, d and m being f16, s and t small integers of a sub-block
+ *     SEQMIX_Q8_0         32         34     d*q          q 8 bits, signed
+ *     SEQMIX_Q4_0         32         18     d*(q-8)      q 4 bits
+ *     SEQMIX_Q5_0         32         22     d*(q-16)     q 5 bits
+ *     SEQMIX_Q5_1         32         24     d*q+m        q 5 bits
+ *     SEQMIX_IQ4_NL       32         18     d*table[q]   q 4 bits
+ *     SEQMIX_Q4_K        256        144     d*s*q-m*t    q 4 bits; s, t 6 bits, of 32 elements
+ *     SEQMIX_Q5_K        256        176     d*s*q-m*t    q 5 bits; the same
+ *     SEQMIX_Q6_K        256        210     d*s*(q-32)   q 6 bits; s 8 bits, signed, of 16 elements
+ */
+enum {
+    SEQMIX_Q4_0 = 34,
+    SEQMIX_Q5_0 = 38,
+    SEQMIX_Q5_1 = 39,
+    SEQMIX_Q8_0 = 40,
+    SEQMIX_Q4_K = 44,
+    SEQMIX_Q5_K = 45,
+    SEQMIX_Q6_K = 46,
+    SEQMIX_IQ4_NL = 52
+};
 
 /* --------------------------------------------------------------------------------------------- linear
  *
@@ -521,24 +558,25 @@ typedef struct seqmix_norm_args {
  *
  *     field      shape   dtype           absent?
  *     x          [R,I]   X
- *     weight     [O,I]   f32|bf16|f16              last axis of stride 1; independent of X
+ *     weight     [O,I]   any, or blocks            last axis of stride 1; independent of X
  *     bias       [O]     f32 | X         = 0
  *     residual   [R,O]   y's             = 0       y = residual is allowed
  *     y          [R,O]   f32 | X
  *
- * Products and sums are f32. Up to 16 rows, a row's bits don't depend on the other rows of the call; on rung 0 at any
- * row count.
+ * Products and sums are f32; a block-quantised weight is first widened to the f32 value that it stands for, exactly.
+ * Up to 16 rows, a row's bits don't depend on the other rows of the call; with `invariant` at any row count, so that a
+ * prompt cut anywhere gives the same bits. On the CPU that holds without it too.
  */
 typedef struct seqmix_linear_args {
     uint32_t struct_size;
-    int32_t zero0; /* 0 */
+    int32_t invariant; /* 0 | 1: one order of arithmetic for every row count */
     seqmix_tensor x, weight, bias, residual, y;
 } seqmix_linear_args;
 
 /* ----------------------------------------------------------------------------------------- embed_rows
  *
- * y[r,:] = table[tokens[r],:], converted. table [V,D] and y [n_tokens,D] are f32, bf16 or f16 each. A token outside
- * [0,V) is SEQMIX_ERR_INVALID_ARG on the CPU.
+ * y[r,:] = table[tokens[r],:], converted. table [V,D] and y [n_tokens,D] are f32, bf16 or f16 each; the table may also
+ * be of block-quantised weights. A token outside [0,V) is SEQMIX_ERR_INVALID_ARG on the CPU.
  */
 typedef struct seqmix_embed_args {
     uint32_t struct_size;
@@ -546,6 +584,186 @@ typedef struct seqmix_embed_args {
     const int32_t *tokens; /* [n_tokens] */
     seqmix_tensor table, y;
 } seqmix_embed_args;
+
+/* ------------------------------------------------------------------------------------------ rope_rows
+ *
+ * Rotary position embedding: pairs of the first n = n_dims channels of every head turn by an angle of their own.
+ *
+ *     angle(i)  = positions[r] * freq_scale * theta^(-2*i/n)                        i = 0 .. n/2-1
+ *     y[r,h,a]  = x[r,h,a] * cos(angle) - x[r,h,b] * sin(angle)
+ *     y[r,h,b]  = x[r,h,b] * cos(angle) + x[r,h,a] * sin(angle)
+ *
+ * (a, b) = (i, i + n/2) for NEOX, (2*i, 2*i + 1) for INTERLEAVED. Channels from n on are copied.
+ * Source: arXiv:2104.09864, section 3.2.
+ *
+ *     field   shape       dtype
+ *     x       [R,H,D]     X        D <= 256
+ *     y       [R,H,D]     X        y = x (same data and strides) is allowed
+ *
+ * positions: int32 [R], 0 or more; the array lives where the data lives. Options: n_dims even, 2..D, 0 = D; theta > 0;
+ * freq_scale 0 = 1, else > 0.
+ * Numerics: an angle is off by less than 1e-6 radians at any position up to 2^20, whatever its size: it is held as a
+ * fraction of a turn in 64 bits, not as radians in f32 (those would be off by 8e-3 at position 262143). Determinism:
+ * grain 1. Workspace: none.
+ */
+enum { SEQMIX_ROPE_NEOX = 0, SEQMIX_ROPE_INTERLEAVED = 1 };
+
+typedef struct seqmix_rope_args {
+    uint32_t struct_size;
+    int32_t pairing;          /* SEQMIX_ROPE_* */
+    int32_t n_dims;           /* 0 = D */
+    float theta;              /* the base, 1e4 .. 1e7 in today's models */
+    float freq_scale;         /* 0 = 1 */
+    int32_t zero0;            /* 0 */
+    const int32_t *positions; /* [R] */
+    seqmix_tensor x, y;
+} seqmix_rope_args;
+
+/* ------------------------------------------------------------------------------------- attention_rows
+ *
+ * Causal grouped-query attention over a KV cache in pages. The rows' k and v are first stored in the cache, then row r,
+ * at position p = start[s] + r - row_begin[s] of its sequence s, attends to the cached positions 0..p:
+ *
+ *     w[j]       = exp(scale * sum_d q[r,h,d] * K[j,g,d])                j = 0..p, g = h / (HQ/HKV)
+ *     y[r,h,d]   = sum_j w[j] * V[j,g,d] / sum_j w[j],                   then * sigmoid(gate[r,h,d])
+ *
+ * Position j of sequence s lies in row j % page_rows of page page_table[s*max_pages + j / page_rows]. Entries past a
+ * sequence's last position are not looked at.
+ * Source: arXiv:1706.03762, section 3.2; arXiv:2305.13245; pages arXiv:2309.06180; blockwise softmax arXiv:2205.14135.
+ *
+ *     field     shape                        dtype     absent?
+ *     q         [R,HQ,D]                     X                   HKV divides HQ, D <= 256
+ *     k, v      [R,HKV,D]                    X
+ *     gate      [R,HQ,D]                     X         no gate
+ *     k_pages   [n_pages,page_rows,HKV,D]    any                 last axis of stride 1, the others any
+ *     v_pages   [n_pages,page_rows,HKV,D]    any                 likewise
+ *     y         [R,HQ,D]                     X
+ *
+ * batch: n_seqs, max_rows and row_begin as everywhere; slots and checkpoints have no meaning here: n_checkpoints is 0,
+ * the slot arrays are not looked at. page_table [n_seqs][max_pages] and start [n_seqs] live where the data lives. A
+ * negative start, a sequence longer than its table, a page out of [0, n_pages) is an error on the CPU before anything
+ * is written. Sequences may share pages that the call only reads; a page that receives rows must belong to one sequence
+ * (not checked).
+ *
+ * Options: scale 0 = 1/sqrt(D). Aliasing: common. Sizes and limits: D <= 256.
+ * Numerics: the cache is read as stored, new rows too; products, the softmax and its sums are f32, over blocks of keys
+ * that lie at fixed positions. Determinism: grain 1, in a stronger sense than elsewhere: a row has the same bits
+ * however its prefill was cut, whatever the pages, and with any other rows in the call. Workspace: by query.
+ */
+typedef struct seqmix_attention_args {
+    uint32_t struct_size;
+    int32_t max_pages; /* entries of the page table per sequence, >= 1 */
+    float scale;       /* 0 = 1/sqrt(D) */
+    int32_t zero0;     /* 0 */
+    const seqmix_batch *batch;
+    const int32_t *page_table; /* [n_seqs][max_pages] */
+    const int32_t *start;      /* [n_seqs] position of the sequence's first row */
+    seqmix_tensor q, k, v, gate, k_pages, v_pages, y;
+} seqmix_attention_args;
+
+/* ------------------------------------------------------------------------------------------ moe_route
+ *
+ * Chooses top_k experts a row and their weights.
+ *
+ *     SOFTMAX   p = softmax(logits[r,:]);  chosen: the largest p
+ *     SIGMOID   p = sigmoid(logits[r,:]);  chosen: the largest p + bias
+ *     weights[r,k] = p[ids[r,k]],  divided by their sum over k if renormalise,  then * scale
+ *
+ * With n_group > 1 the experts form n_group groups of E/n_group; a group's score is the sum of its two largest choices
+ * (SIGMOID) or its largest (SOFTMAX), and only experts of the topk_group best groups may be chosen.
+ * ids come in descending order of choice; of equal choices the lower index wins, of equal groups too. A NaN loses
+ * against every number.
+ * Source: arXiv:1701.06538; bias and groups arXiv:2412.19437, section 2.1.2.
+ *
+ *     field     shape     dtype     absent?
+ *     logits    [R,E]     f32
+ *     bias      [E]       f32       = 0         SIGMOID only
+ *     ids       [R,K]     i32                   written
+ *     weights   [R,K]     f32
+ *
+ * K = top_k. Options: kind; renormalise 0 | 1; scale 0 = 1; n_group 0 = 1, divides E; topk_group 0 = n_group, else
+ * 1..n_group; K <= topk_group * E/n_group.
+ * Sizes and limits: E <= 1024, n_group <= 64. Numerics: f32; sigmoids below 1e-38 have no ratio left to renormalise.
+ * Determinism: grain 1. Workspace: none.
+ */
+enum { SEQMIX_ROUTE_SOFTMAX = 0, SEQMIX_ROUTE_SIGMOID = 1 };
+
+typedef struct seqmix_route_args {
+    uint32_t struct_size;
+    int32_t kind;        /* SEQMIX_ROUTE_* */
+    int32_t renormalise; /* 0 | 1 */
+    int32_t n_group;     /* 0 = 1 */
+    int32_t topk_group;  /* 0 = n_group */
+    float scale;         /* 0 = 1 */
+    seqmix_tensor logits, bias, ids, weights;
+} seqmix_route_args;
+
+/* ------------------------------------------------------------------------------------------- act_rows
+ *
+ *     SILU_MUL      y = silu(a) * b          RELU2         y = max(a, 0)^2
+ *     SIGMOID_MUL   y = sigmoid(a) * b       SILU          y = silu(a)
+ *
+ *     field   shape             dtype     absent?
+ *     a       [R,D] | [R,1]     X                   [R,1]: one number for the row (SIGMOID_MUL, SILU_MUL)
+ *     b       [R,D]             X         RELU2, SILU
+ *     y       [R,D]             X                   y = a or y = b is allowed
+ *
+ * Column slices of one buffer, as a fused gate-up product leaves them, work without a copy.
+ * Numerics: f32. Determinism: grain 1. Workspace: none.
+ */
+enum {
+    SEQMIX_ACT_ROWS_SILU_MUL = 0,
+    SEQMIX_ACT_ROWS_RELU2 = 1,
+    SEQMIX_ACT_ROWS_SILU = 2,
+    SEQMIX_ACT_ROWS_SIGMOID_MUL = 3
+};
+
+typedef struct seqmix_act_args {
+    uint32_t struct_size;
+    int32_t kind; /* SEQMIX_ACT_ROWS_* */
+    seqmix_tensor a, b, y;
+} seqmix_act_args;
+
+/* ---------------------------------------------------------------------------------------- moe_experts
+ *
+ * The chosen experts' two-layer perceptrons, weighted and summed.
+ *
+ *     y[r,:] (+)= sum_k weights[r,k] * down[e] * act(up[e] * x[r,:]),                           e = ids[r,k]
+ *
+ * act as in act_rows: SILU_MUL is silu(gate[e] * x) * (up[e] * x), RELU2 and SILU take no gate.
+ *
+ *     field     shape       dtype      absent?
+ *     x         [R,D]       X
+ *     ids       [R,K]       i32                  as moe_route writes them
+ *     weights   [R,K]       f32
+ *     gate      [E,F,D]     as linear  RELU2, SILU
+ *     up        [E,F,D]     as linear            each expert's matrix is a weight of linear: the same dtypes
+ *     down      [E,O,F]     as linear
+ *     y         [R,O]       f32 | X
+ *
+ * An id outside [0,E), or twice in a row, is SEQMIX_ERR_INVALID_ARG on the CPU. K <= 1024. Options: activation SILU_MUL,
+ * RELU2 or SILU; accumulate 0 | 1: y += instead of y =; invariant as in linear. Numerics: activations between the products are f32; a row's
+ * experts are summed in ascending order of expert, in f32. Determinism: the products are linear's; up to 16 rows, a
+ * row's bits don't depend on the other rows of the call. Workspace: by query.
+ */
+typedef struct seqmix_moe_args {
+    uint32_t struct_size;
+    int32_t activation; /* SEQMIX_ACT_ROWS_SILU_MUL, _RELU2, _SILU */
+    int32_t accumulate; /* 0 | 1 */
+    int32_t invariant;  /* 0 | 1, as in linear */
+    seqmix_tensor x, ids, weights, gate, up, down, y;
+} seqmix_moe_args;
+
+/* --------------------------------------------------------------------------------------------- argmax
+ *
+ * index[r] = the least i with the greatest x[r,i]; a NaN never wins; -1 where a row holds nothing but NaN.
+ * x [R,V] is f32, bf16 or f16, index [R] is i32. Determinism: exact. Workspace: none.
+ */
+typedef struct seqmix_argmax_args {
+    uint32_t struct_size;
+    int32_t zero0; /* 0 */
+    seqmix_tensor x, index;
+} seqmix_argmax_args;
 #endif
 
 #include <seqmix/abi.h>
@@ -827,6 +1045,108 @@ static inline SEQMIX_CHECKED seqmix_status seqmix_embed_rows(seqmix_ctx *ctx, co
 {
     const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
     return api != NULL ? api->embed_rows(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_rope_rows_workspace(seqmix_ctx *ctx, const seqmix_rope_args *args,
+                                                                      size_t *bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->rope_rows_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_rope_rows(seqmix_ctx *ctx, const seqmix_rope_args *args,
+                                                            void *workspace, size_t workspace_bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->rope_rows(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_attention_rows_workspace(seqmix_ctx *ctx,
+                                                                           const seqmix_attention_args *args,
+                                                                           size_t *bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->attention_rows_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_attention_rows(seqmix_ctx *ctx, const seqmix_attention_args *args,
+                                                                 void *workspace, size_t workspace_bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->attention_rows(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_moe_route_workspace(seqmix_ctx *ctx, const seqmix_route_args *args,
+                                                                      size_t *bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->moe_route_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_moe_route(seqmix_ctx *ctx, const seqmix_route_args *args,
+                                                            void *workspace, size_t workspace_bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->moe_route(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_act_rows_workspace(seqmix_ctx *ctx, const seqmix_act_args *args,
+                                                                     size_t *bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->act_rows_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_act_rows(seqmix_ctx *ctx, const seqmix_act_args *args,
+                                                           void *workspace, size_t workspace_bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->act_rows(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_moe_experts_workspace(seqmix_ctx *ctx, const seqmix_moe_args *args,
+                                                                        size_t *bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->moe_experts_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_moe_experts(seqmix_ctx *ctx, const seqmix_moe_args *args,
+                                                              void *workspace, size_t workspace_bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->moe_experts(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_argmax_workspace(seqmix_ctx *ctx, const seqmix_argmax_args *args,
+                                                                   size_t *bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->argmax_workspace(ctx, args, bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_argmax(seqmix_ctx *ctx, const seqmix_argmax_args *args,
+                                                         void *workspace, size_t workspace_bytes)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->argmax(ctx, args, workspace, workspace_bytes) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+/* short_conv_step, then deltanet_step or ssd_step on the rows it wrote: the packed row of a decoding layer in one call. The
+ * mixer's q, k, v (x, B, C) are column slices of conv->y, which may be conv->x. Both calls are checked before either writes;
+ * the bits are those of the two calls, and no workspace is needed. A message names the half it is about. */
+static inline SEQMIX_CHECKED seqmix_status seqmix_deltanet_conv_step(seqmix_ctx *ctx, const seqmix_conv_args *conv,
+                                                                     const seqmix_deltanet_args *mixer)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->deltanet_conv_step(ctx, conv, mixer) : SEQMIX_ERR_UNAVAILABLE;
+}
+
+static inline SEQMIX_CHECKED seqmix_status seqmix_ssd_conv_step(seqmix_ctx *ctx, const seqmix_conv_args *conv,
+                                                                const seqmix_ssd_args *mixer)
+{
+    const struct seqmix_api_experimental *api = seqmix_experimental(ctx->api);
+    return api != NULL ? api->ssd_conv_step(ctx, conv, mixer) : SEQMIX_ERR_UNAVAILABLE;
 }
 
 /* Memory where the context's tensors live, aligned to SEQMIX_WORKSPACE_ALIGN; freed by seqmix_mem_free. */

@@ -170,7 +170,7 @@ FIELD(struct seqmix_api, gated_rms_norm_rows_workspace, 224, 8);
 /* experimental: the lines of a struct may be edited together with SEQMIX_EXPERIMENTAL_VERSION */
 SIZE(seqmix_linear_args, 568);
 FIELD(seqmix_linear_args, struct_size, 0, 4);
-FIELD(seqmix_linear_args, zero0, 4, 4);
+FIELD(seqmix_linear_args, invariant, 4, 4);
 FIELD(seqmix_linear_args, x, 8, 112);
 FIELD(seqmix_linear_args, weight, 120, 112);
 FIELD(seqmix_linear_args, bias, 232, 112);

@@ -34,6 +34,12 @@ static seqmix_status check_presence(struct seqmix_context *ctx, const struct seq
 static seqmix_status check_dtype(struct seqmix_context *ctx, struct seqmix_form *form, const struct seqmix_field *field)
 {
     const seqmix_dtype dtype = field->tensor->dtype;
+    if (field->dtype == SEQMIX_IS_WEIGHT && seqmix_dtype_block(dtype) > 1) return SEQMIX_OK;
+    if (field->dtype == SEQMIX_IS_I32) {
+        if (dtype == SEQMIX_I32) return SEQMIX_OK;
+        return seqmix_fail(ctx, SEQMIX_ERR_DTYPE, "%s.dtype=%" PRId32 ", must be i32 (%d)", field->name, dtype,
+                           SEQMIX_I32);
+    }
     if (dtype != SEQMIX_F32 && dtype != SEQMIX_BF16 && dtype != SEQMIX_F16)
         return seqmix_fail(ctx, SEQMIX_ERR_DTYPE, "%s.dtype=%" PRId32 " is none of f32 (1), bf16 (2), f16 (3)",
                            field->name, dtype);
@@ -55,9 +61,41 @@ static seqmix_status check_dtype(struct seqmix_context *ctx, struct seqmix_form 
         if (dtype == SEQMIX_F32) return SEQMIX_OK;
         return seqmix_fail(ctx, SEQMIX_ERR_DTYPE, "%s.dtype=%s, must be f32", field->name, name);
     case SEQMIX_IS_ANY:
+    case SEQMIX_IS_WEIGHT:
+    case SEQMIX_IS_I32:
         break;
     }
     return SEQMIX_OK;
+}
+
+/* Rows of a block-quantised tensor are whole blocks. */
+static seqmix_status check_blocks(struct seqmix_context *ctx, const struct seqmix_field *field)
+{
+    const seqmix_tensor *t = field->tensor;
+    const int64_t block = seqmix_dtype_block(t->dtype);
+    const int last = t->rank - 1;
+    if (block == 1) return SEQMIX_OK;
+    if (t->shape[last] % block != 0)
+        return seqmix_fail(ctx, SEQMIX_ERR_SHAPE, "%s.shape[%d]=%" PRId64 " is no multiple of %s's block of %" PRId64,
+                           field->name, last, t->shape[last], seqmix_dtype_name(t->dtype), block);
+    for (int axis = 0; axis < last; axis++)
+        if (t->stride[axis] % block != 0)
+            return seqmix_fail(ctx, SEQMIX_ERR_STRIDE,
+                               "%s.stride[%d]=%" PRId64 " is no multiple of %s's block of %" PRId64, field->name, axis,
+                               t->stride[axis], seqmix_dtype_name(t->dtype), block);
+    return SEQMIX_OK;
+}
+
+/* The tensor in units of whole blocks, for all that only looks at its bytes; a plain type's is itself. */
+static seqmix_tensor in_blocks(const seqmix_tensor *t)
+{
+    const int64_t block = seqmix_dtype_block(t->dtype);
+    seqmix_tensor unit = *t;
+    if (block == 1) return unit;
+    for (int axis = 0; axis < t->rank - 1; axis++)
+        unit.stride[axis] /= block;
+    unit.shape[t->rank - 1] /= block;
+    return unit;
 }
 
 static seqmix_status check_shape(struct seqmix_context *ctx, struct seqmix_dim *dims, const struct seqmix_field *field)
@@ -94,12 +132,13 @@ seqmix_status seqmix_check_form(struct seqmix_context *ctx, struct seqmix_form *
  * false when the number of elements times their size does, which strides of 0 could hide. */
 static bool span_bytes(const seqmix_tensor *t, size_t *bytes)
 {
+    const seqmix_tensor unit = in_blocks(t);
     const int64_t size = (int64_t)seqmix_dtype_size(t->dtype);
     int64_t count = size, span = size;
     for (int axis = 0; axis < t->rank; axis++) {
-        const int64_t n = t->shape[axis] > 0 ? t->shape[axis] : 1;
+        const int64_t n = unit.shape[axis] > 0 ? unit.shape[axis] : 1;
         int64_t step;
-        if (__builtin_mul_overflow(count, n, &count) || __builtin_mul_overflow(n - 1, t->stride[axis], &step) ||
+        if (__builtin_mul_overflow(count, n, &count) || __builtin_mul_overflow(n - 1, unit.stride[axis], &step) ||
             __builtin_mul_overflow(step, size, &step) || __builtin_add_overflow(span, step, &span))
             return false;
     }
@@ -157,6 +196,7 @@ static seqmix_status check_strides(struct seqmix_context *ctx, const struct seqm
     if ((field->traits & SEQMIX_ROWS) != 0 && t->shape[last] > 1 && t->stride[last] != 1)
         return seqmix_fail(ctx, SEQMIX_ERR_STRIDE, "%s.stride[%d]=%" PRId64 ", must be 1", field->name, last,
                            t->stride[last]);
+    SEQMIX_TRY(check_blocks(ctx, field));
     if (!span_bytes(t, bytes))
         return seqmix_fail(ctx, SEQMIX_ERR_STRIDE, "%s: its shape and strides span more than %td bytes", field->name,
                            (ptrdiff_t)PTRDIFF_MAX);
@@ -167,7 +207,7 @@ static seqmix_status check_strides(struct seqmix_context *ctx, const struct seqm
 static seqmix_status check_data(struct seqmix_context *ctx, const struct seqmix_field *field, size_t bytes)
 {
     const uintptr_t at = (uintptr_t)field->tensor->data;
-    const size_t size = seqmix_dtype_size(field->tensor->dtype);
+    const size_t size = seqmix_dtype_block(field->tensor->dtype) > 1 ? 1 : seqmix_dtype_size(field->tensor->dtype);
     if (bytes == 0) return SEQMIX_OK;
     if (at == 0) return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "%s.data is NULL", field->name);
     if (at % size != 0)
@@ -185,8 +225,9 @@ struct lattice {
     int64_t count[SEQMIX_MAX_RANK + 1], stride[SEQMIX_MAX_RANK + 1], span[SEQMIX_MAX_RANK + 2];
 };
 
-static void make_lattice(const seqmix_tensor *t, struct lattice *l)
+static void make_lattice(const seqmix_tensor *tensor, struct lattice *l)
 {
+    const seqmix_tensor unit = in_blocks(tensor), *t = &unit;
     const int64_t size = (int64_t)seqmix_dtype_size(t->dtype);
     int order[SEQMIX_MAX_RANK];
     const int n = sort_axes(t, false, order);
@@ -304,6 +345,12 @@ seqmix_status seqmix_check_zero(struct seqmix_context *ctx, const char *name, in
 {
     if (value == 0) return SEQMIX_OK;
     return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "%s=%" PRId32 ", must be 0", name, value);
+}
+
+seqmix_status seqmix_check_ints(struct seqmix_context *ctx, const char *name, const int32_t *array)
+{
+    if ((uintptr_t)array % sizeof *array == 0) return SEQMIX_OK;
+    return seqmix_fail(ctx, SEQMIX_ERR_INVALID_ARG, "%s is not aligned to its elements of 4 bytes", name);
 }
 
 seqmix_status seqmix_check_chunk(struct seqmix_context *ctx, int32_t chunk)

@@ -23,6 +23,12 @@ seqmix_status seqmix_check_inverse(struct seqmix_context *ctx, const seqmix_inve
 seqmix_status seqmix_check_norm(struct seqmix_context *ctx, const seqmix_norm_args *args, unsigned how);
 seqmix_status seqmix_check_linear(struct seqmix_context *ctx, const seqmix_linear_args *args, unsigned how);
 seqmix_status seqmix_check_embed(struct seqmix_context *ctx, const seqmix_embed_args *args, unsigned how);
+seqmix_status seqmix_check_rope(struct seqmix_context *ctx, const seqmix_rope_args *args, unsigned how);
+seqmix_status seqmix_check_attention(struct seqmix_context *ctx, const seqmix_attention_args *args, unsigned how);
+seqmix_status seqmix_check_route(struct seqmix_context *ctx, const seqmix_route_args *args, unsigned how);
+seqmix_status seqmix_check_act(struct seqmix_context *ctx, const seqmix_act_args *args, unsigned how);
+seqmix_status seqmix_check_moe(struct seqmix_context *ctx, const seqmix_moe_args *args, unsigned how);
+seqmix_status seqmix_check_argmax(struct seqmix_context *ctx, const seqmix_argmax_args *args, unsigned how);
 
 /* Batch rules shared by all ops with state; `slots` < 0 means no pool. */
 seqmix_status seqmix_check_batch(struct seqmix_context *ctx, const seqmix_batch *batch, int64_t rows, int64_t slots,

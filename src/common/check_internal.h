@@ -20,8 +20,16 @@ enum {
 
 enum { SEQMIX_MAX_FIELDS = 10 };
 
-/* Which dtypes a field may have. X is the dtype of the call's first SEQMIX_IS_X field. */
-enum seqmix_dtype_rule { SEQMIX_IS_X, SEQMIX_IS_X_OR_F32, SEQMIX_IS_F32, SEQMIX_IS_ANY };
+/* Which dtypes a field may have. X is the dtype of the call's first SEQMIX_IS_X field. Only a SEQMIX_IS_WEIGHT field may be
+ * block-quantised; it has the trait SEQMIX_ROWS and is never written. */
+enum seqmix_dtype_rule {
+    SEQMIX_IS_X,
+    SEQMIX_IS_X_OR_F32,
+    SEQMIX_IS_F32,
+    SEQMIX_IS_ANY,
+    SEQMIX_IS_WEIGHT,
+    SEQMIX_IS_I32
+};
 
 /* Traits of a field. */
 enum {
@@ -69,6 +77,8 @@ seqmix_status seqmix_check_memory(struct seqmix_context *ctx, struct seqmix_form
 
 /* Single options; `name` is the args field. */
 seqmix_status seqmix_check_enum(struct seqmix_context *ctx, const char *name, int32_t value, int32_t last);
+/* An array of int32_t, which may be absent. */
+seqmix_status seqmix_check_ints(struct seqmix_context *ctx, const char *name, const int32_t *array);
 seqmix_status seqmix_check_zero(struct seqmix_context *ctx, const char *name, int32_t value);
 seqmix_status seqmix_check_chunk(struct seqmix_context *ctx, int32_t chunk);
 seqmix_status seqmix_check_eps(struct seqmix_context *ctx, float eps);

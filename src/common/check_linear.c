@@ -9,14 +9,14 @@ seqmix_status seqmix_check_linear(struct seqmix_context *ctx, const seqmix_linea
     struct seqmix_dim dims[N_DIMS] = {{"R", 0, false}, {"I", 0, false}, {"O", 0, false}};
     const struct seqmix_field fields[] = {
         {"x", &args->x, SEQMIX_ROWS, SEQMIX_IS_X, 2, 2, {R, I}, 0},
-        {"weight", &args->weight, SEQMIX_ROWS, SEQMIX_IS_ANY, 2, 2, {O, I}, 0},
+        {"weight", &args->weight, SEQMIX_ROWS, SEQMIX_IS_WEIGHT, 2, 2, {O, I}, 0},
         {"bias", &args->bias, SEQMIX_OPTIONAL, SEQMIX_IS_X_OR_F32, 1, 1, {O}, 0},
         {"residual", &args->residual, SEQMIX_ROWS | SEQMIX_OPTIONAL, SEQMIX_IS_X_OR_F32, 2, 2, {R, O}, 0},
         {"y", &args->y, SEQMIX_ROWS | SEQMIX_WRITTEN, SEQMIX_IS_X_OR_F32, 2, 2, {R, O}, 1u << FIELD_RESIDUAL},
     };
     struct seqmix_form form = SEQMIX_FORM(fields, dims);
 
-    SEQMIX_TRY(seqmix_check_zero(ctx, "zero0", args->zero0));
+    SEQMIX_TRY(seqmix_check_enum(ctx, "invariant", args->invariant, 1));
     SEQMIX_TRY(seqmix_check_form(ctx, &form));
     if (seqmix_present(&args->residual) && args->residual.dtype != args->y.dtype)
         return seqmix_fail(ctx, SEQMIX_ERR_DTYPE, "residual.dtype=%s differs from y.dtype=%s",
@@ -44,7 +44,7 @@ seqmix_status seqmix_check_embed(struct seqmix_context *ctx, const seqmix_embed_
     enum { V, D, N_TOKENS, N_DIMS };
     struct seqmix_dim dims[N_DIMS] = {{"V", 0, false}, {"D", 0, false}, {"n_tokens", args->n_tokens, true}};
     const struct seqmix_field fields[] = {
-        {"table", &args->table, SEQMIX_ROWS, SEQMIX_IS_ANY, 2, 2, {V, D}, 0},
+        {"table", &args->table, SEQMIX_ROWS, SEQMIX_IS_WEIGHT, 2, 2, {V, D}, 0},
         {"y", &args->y, SEQMIX_ROWS | SEQMIX_WRITTEN, SEQMIX_IS_ANY, 2, 2, {N_TOKENS, D}, 0},
     };
     struct seqmix_form form = SEQMIX_FORM(fields, dims);

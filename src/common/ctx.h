@@ -3,6 +3,8 @@
 #ifndef SEQMIX_COMMON_CTX_H
 #define SEQMIX_COMMON_CTX_H
 
+#include <stdbool.h>
+
 #include "kernels.h"
 
 struct seqmix_pool;
@@ -21,6 +23,7 @@ struct seqmix_context {
     void *stream;
     seqmix_parallel_fn parallel; /* the caller's runner, or NULL */
     void *parallel_user;
+    bool in_runner;           /* the caller's runner is active: a call from inside it is serial */
     struct seqmix_pool *pool; /* NULL: serial, or the caller's runner */
     struct seqmix_slot_owner *slots;
     int64_t slots_capacity; /* a power of two > 2*max_seqs */

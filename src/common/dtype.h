@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types: sizes, and exact conversions between f32 and the 16-bit formats. */
+/* Element types: sizes, blocks, and exact conversions between f32 and the 16-bit formats. */
 #ifndef SEQMIX_COMMON_DTYPE_H
 #define SEQMIX_COMMON_DTYPE_H
 
@@ -9,19 +9,63 @@
 /* Outputs and state pools of the double-precision oracle. No public call accepts it. */
 enum { SEQMIX_F64_INTERNAL = 64 };
 
+enum { SEQMIX_MAX_BLOCK = 256 };
+
+/* Elements of a block of a block-quantised type; 1 for a plain type. */
+static inline int64_t seqmix_dtype_block(seqmix_dtype dtype)
+{
+    switch (dtype) {
+    case SEQMIX_Q8_0:
+    case SEQMIX_Q4_0:
+    case SEQMIX_Q5_0:
+    case SEQMIX_Q5_1:
+    case SEQMIX_IQ4_NL:
+        return 32;
+    case SEQMIX_Q4_K:
+    case SEQMIX_Q5_K:
+    case SEQMIX_Q6_K:
+        return SEQMIX_MAX_BLOCK;
+    default:
+        return 1;
+    }
+}
+
+/* Bytes of an element of a plain type, of a block of a block-quantised one; 0 for no dtype. */
 static inline size_t seqmix_dtype_size(seqmix_dtype dtype)
 {
     switch (dtype) {
     case SEQMIX_F32:
+    case SEQMIX_I32:
         return 4;
     case SEQMIX_BF16:
     case SEQMIX_F16:
         return 2;
     case SEQMIX_F64_INTERNAL:
         return 8;
+    case SEQMIX_Q8_0:
+        return 34;
+    case SEQMIX_Q4_0:
+    case SEQMIX_IQ4_NL:
+        return 18;
+    case SEQMIX_Q5_0:
+        return 22;
+    case SEQMIX_Q5_1:
+        return 24;
+    case SEQMIX_Q4_K:
+        return 144;
+    case SEQMIX_Q5_K:
+        return 176;
+    case SEQMIX_Q6_K:
+        return 210;
     default:
         return 0;
     }
+}
+
+/* Bytes from a tensor's first element to the one at `offset`, a multiple of the dtype's block. */
+static inline int64_t seqmix_dtype_bytes(seqmix_dtype dtype, int64_t offset)
+{
+    return offset / seqmix_dtype_block(dtype) * (int64_t)seqmix_dtype_size(dtype);
 }
 
 static inline const char *seqmix_dtype_name(seqmix_dtype dtype)
@@ -33,8 +77,26 @@ static inline const char *seqmix_dtype_name(seqmix_dtype dtype)
         return "bf16";
     case SEQMIX_F16:
         return "f16";
+    case SEQMIX_I32:
+        return "i32";
     case SEQMIX_F64_INTERNAL:
         return "f64";
+    case SEQMIX_Q8_0:
+        return "q8_0";
+    case SEQMIX_Q4_0:
+        return "q4_0";
+    case SEQMIX_Q5_0:
+        return "q5_0";
+    case SEQMIX_Q5_1:
+        return "q5_1";
+    case SEQMIX_IQ4_NL:
+        return "iq4_nl";
+    case SEQMIX_Q4_K:
+        return "q4_k";
+    case SEQMIX_Q5_K:
+        return "q5_k";
+    case SEQMIX_Q6_K:
+        return "q6_k";
     default:
         return "no dtype";
     }

@@ -33,7 +33,12 @@ static void guarded_task(void *arg, int64_t task, int32_t worker)
 static seqmix_status run_callers(struct seqmix_context *ctx, int64_t n_tasks, seqmix_task_fn fn, void *arg)
 {
     struct guarded guarded = {.fn = fn, .arg = arg, .n_tasks = n_tasks, .n_workers = ctx->n_workers};
+    const char *op = ctx->op;
+    ctx->in_runner = true;
     ctx->parallel(ctx->parallel_user, guarded_task, &guarded, n_tasks);
+    ctx->in_runner = false;
+    ctx->op = op; /* of a call from inside the runner, neither the name nor the message is left */
+    ctx->error[0] = '\0';
     if (atomic_load(&guarded.bad_calls) != 0)
         return seqmix_fail(ctx, SEQMIX_ERR_INTERNAL,
                            "the parallel runner called task %lld of %lld on worker %lld of %d",
@@ -48,7 +53,7 @@ static seqmix_status run_callers(struct seqmix_context *ctx, int64_t n_tasks, se
 
 seqmix_status seqmix_parallel_for(struct seqmix_context *ctx, int64_t n_tasks, seqmix_task_fn fn, void *arg)
 {
-    if (n_tasks > 1 && ctx->parallel != NULL) return run_callers(ctx, n_tasks, fn, arg);
+    if (n_tasks > 1 && ctx->parallel != NULL && !ctx->in_runner) return run_callers(ctx, n_tasks, fn, arg);
     if (n_tasks > 1 && ctx->pool != NULL) {
         seqmix_pool_run(ctx->pool, fn, arg, n_tasks);
         return SEQMIX_OK;

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A sleeping pool. One job at a time: the caller publishes it under the lock, wakes the workers, takes tasks itself from the
- * shared counter and waits until every woken worker has left the job. Which worker runs which task is open, so results must
- * not depend on it (parallel.h).
+ * A sleeping pool. One job at a time: the caller opens its gate, wakes as many workers as there is work for, takes tasks itself
+ * from the shared counter and, when none is left, shuts the gate: a worker that wakes later stays out, so a short job costs the
+ * caller a wake-up call but not the wake-up. It then waits for those that are still inside, for a moment awake, since their last
+ * tasks are mostly about to end, then asleep. Which worker runs which task is open, so results must not depend on it
+ * (parallel.h). Measurements of this and two other designs: docs/BENCH.md.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "pool.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* Looks of a waiting caller at the gate, about ten microseconds: a sleeping one takes longer than that to come back. */
+enum { SPIN_LOOKS = 20000 };
+
+/* The gate: OPEN while workers may enter, plus INSIDE for each that has. */
+enum { OPEN = 1, INSIDE = 2 };
 
 struct worker {
     struct seqmix_pool *pool;
@@ -20,17 +29,16 @@ struct worker {
 };
 
 struct seqmix_pool {
-    pthread_mutex_t lock;
-    pthread_cond_t work, done;
     pid_t owner; /* the process whose threads these are */
-    int32_t n_threads, busy;
-    uint64_t job; /* number of the current job; workers wait for it to change */
-    bool stop;
-    seqmix_task_fn fn;
+    int32_t capacity, n_threads;
+    sem_t work; /* a token says: look at the gate */
+    sem_t done; /* the last worker has left, and the caller had gone to sleep */
+    atomic_bool stop, caller_sleeps;
+    _Atomic int32_t gate;
+    seqmix_task_fn fn; /* the job; written while the gate is 0 */
     void *arg;
     int64_t n_tasks;
     _Atomic int64_t next;
-    int32_t capacity;
     struct worker workers[];
 };
 
@@ -44,36 +52,43 @@ static void take_tasks(struct seqmix_pool *pool, int32_t worker)
     }
 }
 
+static void wait_for(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0) /* a signal handler ran */
+        ;
+}
+
+static bool enter(struct seqmix_pool *pool)
+{
+    int32_t gate = atomic_load(&pool->gate);
+    while ((gate & OPEN) != 0)
+        if (atomic_compare_exchange_weak(&pool->gate, &gate, gate + INSIDE)) return true;
+    return false;
+}
+
 static void *worker_main(void *arg)
 {
     const struct worker *self = arg;
     struct seqmix_pool *pool = self->pool;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&pool->lock);
     for (;;) {
-        while (!pool->stop && pool->job == seen)
-            pthread_cond_wait(&pool->work, &pool->lock);
-        if (pool->stop) break;
-        seen = pool->job;
-        pthread_mutex_unlock(&pool->lock);
+        wait_for(&pool->work);
+        if (atomic_load(&pool->stop)) return NULL;
+        if (!enter(pool)) continue;
         take_tasks(pool, self->index);
-        pthread_mutex_lock(&pool->lock);
-        if (--pool->busy == 0) pthread_cond_signal(&pool->done);
+        const bool last = atomic_fetch_sub(&pool->gate, INSIDE) == INSIDE;
+        if (last && atomic_exchange(&pool->caller_sleeps, false)) sem_post(&pool->done);
     }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
 }
 
 /* Starts the threads of a pool that has none; false when not all could be started (n_threads tells how many run). */
 static bool start_threads(struct seqmix_pool *pool)
 {
     pool->owner = getpid();
-    pool->job = 0;
-    pool->busy = 0;
     pool->n_threads = 0;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->done, NULL);
+    atomic_store(&pool->gate, 0);
+    atomic_store(&pool->caller_sleeps, false);
+    sem_init(&pool->work, 0, 0);
+    sem_init(&pool->done, 0, 0);
     for (int32_t i = 0; i < pool->capacity; i++) {
         struct worker *worker = &pool->workers[i];
         worker->pool = pool;
@@ -99,34 +114,47 @@ void seqmix_pool_destroy(struct seqmix_pool *pool)
 {
     if (pool == NULL) return;
     if (pool->owner == getpid()) { /* a forked child has no threads to join */
-        pthread_mutex_lock(&pool->lock);
-        pool->stop = true;
-        pthread_cond_broadcast(&pool->work);
-        pthread_mutex_unlock(&pool->lock);
+        atomic_store(&pool->stop, true);
+        for (int32_t i = 0; i < pool->n_threads; i++)
+            sem_post(&pool->work);
         for (int32_t i = 0; i < pool->n_threads; i++)
             pthread_join(pool->workers[i].thread, NULL);
-        pthread_cond_destroy(&pool->done);
-        pthread_cond_destroy(&pool->work);
-        pthread_mutex_destroy(&pool->lock);
+        sem_destroy(&pool->done);
+        sem_destroy(&pool->work);
     }
     free(pool);
+}
+
+static void open_gate(struct seqmix_pool *pool)
+{
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store(&pool->gate, OPEN);
+    const int64_t useful = pool->n_tasks - 1, wanted = useful < pool->n_threads ? useful : pool->n_threads;
+    int tokens = 0; /* that nobody has taken yet: whoever does will find this gate open */
+    sem_getvalue(&pool->work, &tokens);
+    for (int64_t i = tokens; i < wanted; i++)
+        sem_post(&pool->work);
+}
+
+static void shut_gate(struct seqmix_pool *pool)
+{
+    int32_t gate = atomic_fetch_sub(&pool->gate, OPEN) - OPEN;
+    for (int i = 0; gate != 0 && i < SPIN_LOOKS; i++)
+        gate = atomic_load(&pool->gate);
+    if (gate == 0) return;
+    atomic_store(&pool->caller_sleeps, true);
+    /* the last worker may have left before it could see that; who takes the flag back knows which */
+    if (atomic_load(&pool->gate) == 0 && atomic_exchange(&pool->caller_sleeps, false)) return;
+    wait_for(&pool->done);
 }
 
 void seqmix_pool_run(struct seqmix_pool *pool, seqmix_task_fn fn, void *arg, int64_t n_tasks)
 {
     if (pool->owner != getpid()) (void)start_threads(pool);
-    pthread_mutex_lock(&pool->lock);
     pool->fn = fn;
     pool->arg = arg;
     pool->n_tasks = n_tasks;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    pool->busy = pool->n_threads;
-    pool->job++;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
+    open_gate(pool);
     take_tasks(pool, 0);
-    pthread_mutex_lock(&pool->lock);
-    while (pool->busy > 0)
-        pthread_cond_wait(&pool->done, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    shut_gate(pool);
 }

@@ -48,4 +48,16 @@ static inline void seqmix_store_f32(const seqmix_tensor *t, int64_t offset, floa
     }
 }
 
+/* Matrix i of a tensor of rank 3, such as an expert's weights. */
+static inline seqmix_tensor seqmix_matrix(const seqmix_tensor *t, int64_t i)
+{
+    seqmix_tensor matrix = {.data = t->data, .dtype = t->dtype, .rank = 2};
+    for (int axis = 0; axis < 2; axis++) {
+        matrix.shape[axis] = t->shape[axis + 1];
+        matrix.stride[axis] = t->stride[axis + 1];
+    }
+    if (t->data != NULL) matrix.data = (char *)t->data + seqmix_dtype_bytes(t->dtype, i * t->stride[0]);
+    return matrix;
+}
+
 #endif

@@ -4,26 +4,45 @@
 
 #include "cpu_level.h"
 
-void seqmix_install__generic(struct seqmix_kernels *rung);
-void seqmix_install__avx2(struct seqmix_kernels *rung);
+/* The slots of a level's own kernels, the others NULL: tables and not functions, whose code older machines could not run. */
+extern const struct seqmix_kernels seqmix_kernels__generic;
+extern const struct seqmix_kernels seqmix_kernels__avx2;
+extern const struct seqmix_kernels seqmix_kernels__avx512;
+extern const struct seqmix_kernels seqmix_kernels__amx;
 
 /* One step of the ladder above rung 0. */
 struct level {
     int32_t level;
     const char *name;
-    void (*install)(struct seqmix_kernels *rung);
+    const struct seqmix_kernels *kernels;
 };
 
 static const struct level levels[] = {
-    {SEQMIX_LEVEL_CPU_GENERIC, "cpu-generic", seqmix_install__generic},
+    {SEQMIX_LEVEL_CPU_GENERIC, "cpu-generic", &seqmix_kernels__generic},
 #ifdef SEQMIX_HAVE_AVX2
-    {SEQMIX_LEVEL_CPU_AVX2, "cpu-avx2", seqmix_install__avx2},
+    {SEQMIX_LEVEL_CPU_AVX2, "cpu-avx2", &seqmix_kernels__avx2},
+#endif
+#ifdef SEQMIX_HAVE_AVX512
+    {SEQMIX_LEVEL_CPU_AVX512, "cpu-avx512", &seqmix_kernels__avx512},
+#endif
+#ifdef SEQMIX_HAVE_AMX
+    {SEQMIX_LEVEL_CPU_AMX, "cpu-amx", &seqmix_kernels__amx},
 #endif
 };
 
 enum { N_LEVELS = sizeof levels / sizeof *levels };
 
 static struct seqmix_kernels rungs[N_LEVELS];
+
+static void overwrite(struct seqmix_kernels *rung, const struct seqmix_kernels *kernels)
+{
+#define SEQMIX_OP(ID, op_name, family, step)                                                                           \
+    if (kernels->op_name != NULL) {                                                                                    \
+        rung->op_name = kernels->op_name;                                                                              \
+        rung->op_name##_plan = kernels->op_name##_plan;                                                                \
+    }
+#include "ops.def"
+}
 
 void seqmix_cpu_build_rungs(void)
 {
@@ -33,16 +52,15 @@ void seqmix_cpu_build_rungs(void)
         rungs[i].lower = lower;
         rungs[i].level = levels[i].level;
         rungs[i].name = levels[i].name;
-        levels[i].install(&rungs[i]);
+        overwrite(&rungs[i], levels[i].kernels);
         lower = &rungs[i];
     }
 }
 
 const struct seqmix_kernels *seqmix_cpu_rung(int32_t level_cap)
 {
-    const int32_t machine = seqmix_cpu_level();
+    const int32_t level = seqmix_cpu_level(level_cap);
     for (int i = N_LEVELS - 1; i >= 0; i--)
-        if (rungs[i].level <= machine && (level_cap == SEQMIX_LEVEL_BEST || rungs[i].level <= level_cap))
-            return &rungs[i];
+        if (rungs[i].level <= level) return &rungs[i];
     return &seqmix_kernels__ref;
 }

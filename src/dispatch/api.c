@@ -55,6 +55,12 @@ WITHOUT_BATCH(inverse)
 WITHOUT_BATCH(norm)
 WITHOUT_BATCH(linear)
 WITHOUT_BATCH(embed)
+WITHOUT_BATCH(rope)
+WITH_BATCH(attention, q)
+WITHOUT_BATCH(route)
+WITHOUT_BATCH(act)
+WITHOUT_BATCH(moe)
+WITHOUT_BATCH(argmax)
 
 static seqmix_status check_workspace(struct seqmix_context *ctx, const struct seqmix_plan *plan, const void *workspace,
                                      size_t bytes)
@@ -123,6 +129,26 @@ static seqmix_status check_workspace(struct seqmix_context *ctx, const struct se
     }
 #include "ops.def"
 
+/* The convolution's step and the mixer's on its rows; nothing is written unless both are legal. */
+#define CONV_STEP(family)                                                                                              \
+    static seqmix_status family##_conv_step(seqmix_ctx *pub, const seqmix_conv_args *conv,                             \
+                                            const seqmix_##family##_args *mixer)                                       \
+    {                                                                                                                  \
+        struct seqmix_context *ctx = (struct seqmix_context *)pub;                                                     \
+        const struct seqmix_kernels *conv_rung = NULL, *rung = NULL;                                                   \
+        seqmix_conv_args conv_args;                                                                                    \
+        seqmix_##family##_args args;                                                                                   \
+        seqmix_batch conv_batch, batch;                                                                                \
+        struct seqmix_plan plan;                                                                                       \
+        if (ctx == NULL) return SEQMIX_ERR_INVALID_ARG;                                                                \
+        SEQMIX_TRY(short_conv_step_prepare(ctx, conv, 0, &conv_args, &conv_batch, &conv_rung, &plan));                 \
+        SEQMIX_TRY(family##_step_prepare(ctx, mixer, 0, &args, &batch, &rung, &plan));                                 \
+        SEQMIX_TRY(conv_rung->short_conv_step(ctx, &conv_args, NULL));                                                 \
+        return rung->family##_step(ctx, &args, NULL);                                                                  \
+    }
+CONV_STEP(deltanet)
+CONV_STEP(ssd)
+
 static seqmix_status op_query(seqmix_ctx *pub, int32_t op, const void *args, int32_t what, void *value)
 {
     struct seqmix_context *ctx = (struct seqmix_context *)pub;
@@ -169,6 +195,8 @@ static const struct seqmix_api_experimental experimental_table = {
 #define SEQMIX_OP_EXPERIMENTAL(ID, op_name, family, step)                                                              \
     .op_name = op_name##_call, .op_name##_workspace = op_name##_size,
 #include "ops.def"
+    .deltanet_conv_step = deltanet_conv_step,
+    .ssd_conv_step = ssd_conv_step,
     .mem_alloc = seqmix_context_alloc,
     .mem_free = seqmix_context_free,
     .mem_copy = seqmix_context_copy,

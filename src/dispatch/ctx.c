@@ -73,12 +73,15 @@ seqmix_status seqmix_context_create(const seqmix_ctx_desc *caller, seqmix_ctx **
         ctx->slots_capacity *= 2;
     ctx->slots = malloc((size_t)ctx->slots_capacity * sizeof *ctx->slots);
     const bool wants_pool = ctx->parallel == NULL && ctx->n_workers > 1;
-    if (ctx->slots != NULL && wants_pool) ctx->pool = seqmix_pool_create(ctx->n_workers);
-    if (ctx->slots == NULL || (wants_pool && ctx->pool == NULL)) {
+    if (ctx->slots == NULL) {
+        seqmix_context_destroy(&ctx->pub);
+        return seqmix_fail_text(why, why_len, SEQMIX_ERR_OUT_OF_MEMORY, "no memory for max_seqs=%d",
+                                (int)desc.max_seqs);
+    }
+    if (wants_pool && (ctx->pool = seqmix_pool_create(ctx->n_workers)) == NULL) {
         seqmix_context_destroy(&ctx->pub);
         return seqmix_fail_text(why, why_len, SEQMIX_ERR_OUT_OF_MEMORY,
-                                "no memory or threads for max_seqs=%d and n_workers=%d", (int)desc.max_seqs,
-                                (int)desc.n_workers);
+                                "n_workers=%d, but the system gives no more threads", (int)desc.n_workers);
     }
     for (int64_t i = 0; i < ctx->slots_capacity; i++)
         ctx->slots[i].slot = -1;

@@ -92,7 +92,7 @@ static const struct option options[] = {
     NUM(NORM, norm, eps, -1.0f, "eps=-1, must be above 0"),
     NUM(NORM, norm, eps, NAN, "eps=nan, must be above 0"),
     NUM(NORM, norm, eps, INFINITY, "eps=inf, must be above 0 and finite"),
-    INT(LINEAR, linear, zero0, 1, "zero0=1, must be 0"),
+    INT(LINEAR, linear, invariant, 2, "invariant=2 is not in 0..1"),
     INT(EMBED, embed, n_tokens, -1, "n_tokens=-1 is negative"),
 };
 // clang-format on

@@ -37,7 +37,7 @@ static bool is_scalar(const struct field *field, const seqmix_tensor *t)
     return (field->flags & FIELD_SCALAR) != 0 && t->rank < 3;
 }
 
-/* Strides of one tensor that lies alone; returns the elements it spans. */
+/* Strides of one tensor that lies alone; returns the elements it spans. Those of blocks are whole blocks. */
 static int64_t set_strides(seqmix_tensor *t, const struct field *field, struct draw *draw)
 {
     int order[SEQMIX_MAX_RANK]; /* axes, innermost first */
@@ -51,15 +51,18 @@ static int64_t set_strides(seqmix_tensor *t, const struct field *field, struct d
         else if (t->rank == 3 && draw->pool_order % 2 != 0)
             order[0] = 1, order[1] = 2;
     }
+    if ((field->flags & FIELD_KEPT) != 0 && t->rank == 4 && draw->pool_order % 2 != 0)
+        order[1] = 1, order[2] = 2; /* pages by head */
     if (is_scalar(field, t) && (draw->layout & LAYOUT_PERMUTE) != 0)
         for (int i = 0; i < t->rank; i++)
             order[i] = i;
 
     const bool free_last = is_scalar(field, t) || (field->flags & (FIELD_ANY_ORDER | FIELD_PARAM)) != 0;
+    const int64_t block = seqmix_dtype_block(t->dtype);
     int64_t span = 1;
     for (int i = 0; i < t->rank; i++) {
         const int64_t size = t->shape[order[i]] > 0 ? t->shape[order[i]] : 1;
-        t->stride[order[i]] = span + (i > 0 || (free_last && check_chance(&draw->rng, 0.3)) ? gap(draw) : 0);
+        t->stride[order[i]] = span + (i > 0 || (free_last && check_chance(&draw->rng, 0.3)) ? gap(draw) * block : 0);
         span += (size - 1) * t->stride[order[i]];
     }
     if ((field->flags & FIELD_BROADCAST) != 0 && (draw->layout & LAYOUT_BROADCAST) != 0 &&
@@ -92,7 +95,7 @@ static void attach(struct call *call, int f, int slab, int64_t elements)
 {
     seqmix_tensor *t = check_field(call, f);
     call->slab_of[f] = slab;
-    t->data = call->slab[slab].bytes + CHECK_GUARD + (size_t)elements * seqmix_dtype_size(t->dtype);
+    t->data = call->slab[slab].bytes + CHECK_GUARD + seqmix_dtype_bytes(t->dtype, elements);
 }
 
 /* Column slices of one [R, columns] buffer, a gap before each when padded. */
@@ -127,9 +130,10 @@ static void place_fields(struct call *call, struct draw *draw)
     for (int f = 0; f < family->n_fields; f++) {
         seqmix_tensor *t = check_field(call, f);
         if (!seqmix_present(t) || packs(call, draw, f) || call->alias[f] >= 0) continue;
-        const int64_t offset = gap(draw), span = set_strides(t, &family->fields[f], draw);
+        const int64_t offset = gap(draw) * seqmix_dtype_block(t->dtype);
+        const int64_t span = set_strides(t, &family->fields[f], draw);
         const int slab = call->n_slabs;
-        check_new_slab(call, 2 * CHECK_GUARD + (size_t)(offset + span) * seqmix_dtype_size(t->dtype));
+        check_new_slab(call, 2 * CHECK_GUARD + (size_t)seqmix_dtype_bytes(t->dtype, offset + span));
         attach(call, f, slab, offset);
     }
     for (int f = 0; f < family->n_fields; f++) {
@@ -249,6 +253,7 @@ void check_place(struct call *call, struct draw *draw)
     int32_t slots = 0;
     draw->pool = pool >= 0;
     if (call->op->family->batch_offset != 0) slots = make_batch(call, draw);
+    if (call->op->family->paging != NULL) call->op->family->paging->settle(call, draw);
     if (pool >= 0) check_field(call, pool)->shape[0] = slots;
     place_fields(call, draw);
     check_rebind(call);

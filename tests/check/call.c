@@ -80,6 +80,7 @@ void check_rebind(struct call *call)
     call->batch.ckpt_slot = checkpoints ? call->ckpt_slot : NULL;
     const seqmix_batch *batch = (call->given & GIVE_BATCH) != 0 ? &call->batch : NULL;
     memcpy((char *)&call->args + family->batch_offset, &batch, sizeof batch);
+    if (family->paging != NULL) family->paging->rebind(call);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -122,6 +123,7 @@ void check_view(struct call *whole, int64_t begin, int64_t end, struct call *vie
     const int32_t rows = (int32_t)(end - begin);
     if (family->ints_offset != 0) memmove(view->ints, whole->ints + begin, (size_t)rows * sizeof *view->ints);
     if (family->rows_offset != 0) memcpy((char *)&view->args + family->rows_offset, &rows, sizeof rows);
+    if (family->paging != NULL) family->paging->cut(whole, begin, end, view);
     if (family->batch_offset != 0) {
         view->given = GIVE_BATCH | GIVE_ROW_BEGIN;
         view->batch = (seqmix_batch){.n_seqs = 1, .max_rows = rows > 0 ? rows : 1};

@@ -61,6 +61,13 @@ static const struct class_use row_properties[] = {
     {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, FORM_BOTH},
 };
 
+/* A cache in pages has no slots to number and none to check at. */
+static const struct class_use paged_properties[] = {
+    {CLASS_SPLIT, BOUND_ORDINARY, {3, 16, 60}, FORM_ROWS},
+    {CLASS_COMPANY, BOUND_ORDINARY, {3, 16, 60}, FORM_ROWS},
+    {CLASS_WORKERS, BOUND_ORDINARY, {2, 6, 20}, FORM_ROWS},
+};
+
 static const struct class_use *find_in(const struct class_use *uses, int n, enum check_class name, bool step)
 {
     for (int i = 0; i < n; i++)
@@ -73,6 +80,7 @@ const struct class_use *check_use(const struct check_op *op, enum check_class na
 {
     const struct family *family = op->family;
     const struct class_use *use = find_in(family->classes, family->n_classes, name, op->step);
+    if (use == NULL && family->paging != NULL) return FIND_IN(paged_properties, name, op->step);
     if (use == NULL && family->batch_offset != 0) use = FIND_IN(sequence_properties, name, op->step);
     if (use == NULL && family->batch_offset == 0) use = FIND_IN(row_properties, name, op->step);
     if (use == NULL && op->step) use = FIND_IN(step_properties, name, true);

@@ -133,6 +133,7 @@ static bool lay_call(const struct check_op *op, const struct seqmix_shape *s, se
     args->struct_size = (uint32_t)op->args_size;
 #define SEQMIX_OP(ID, op_name, family, step)                                                                           \
     if (op->id == SEQMIX_OP_##ID) return lay_##family(s, R, x, &args->op_name);
+#define SEQMIX_OP_GLUE(ID, op, family, step)
 #include "ops.def"
     return false;
 }

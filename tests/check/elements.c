@@ -24,6 +24,7 @@ bool check_next(const seqmix_tensor *t, int64_t *index, int first, int end)
 double check_get(const seqmix_tensor *t, int64_t offset)
 {
     if (t->dtype == SEQMIX_F64_INTERNAL) return ((const double *)t->data)[offset];
+    if (t->dtype == SEQMIX_I32) return ((const int32_t *)t->data)[offset];
     return (double)seqmix_load_f32(t, offset);
 }
 
@@ -31,6 +32,8 @@ void check_put(const seqmix_tensor *t, int64_t offset, double value)
 {
     if (t->dtype == SEQMIX_F64_INTERNAL)
         ((double *)t->data)[offset] = value;
+    else if (t->dtype == SEQMIX_I32)
+        ((int32_t *)t->data)[offset] = (int32_t)value;
     else
         seqmix_store_f32(t, offset, (float)value);
 }

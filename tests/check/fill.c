@@ -4,9 +4,9 @@
 
 #include "harness.h"
 
-/* Calls for every element of a tensor: set `value` from the running state. */
+/* Calls for every element of a tensor: set `value` from the running state. What lies in blocks is left as it is. */
 #define FOR_ELEMENTS(t, index)                                                                                         \
-    if (seqmix_present(t) && seqmix_tensor_count(t) > 0)                                                               \
+    if (seqmix_present(t) && seqmix_tensor_count(t) > 0 && seqmix_dtype_block((t)->dtype) == 1)                        \
         for (bool more = true; more; more = check_next((t), (index), 0, (t)->rank))
 
 void check_fill_gauss(struct call *call, struct draw *draw, const char *name, double mean, double deviation)
@@ -112,6 +112,7 @@ static void fill_zero(struct call *call, bool all)
 {
     for (int f = 0; f < call->op->family->n_fields; f++) {
         const struct field *field = &call->op->family->fields[f];
+        if (check_field(call, f)->dtype == SEQMIX_I32) continue;
         if (field->role == ROLE_IN && (all || ((field->flags & FIELD_ROWS) != 0 && (field->flags & FIELD_SCALAR) == 0)))
             check_fill(call, field->name, 0);
     }
@@ -123,7 +124,8 @@ static void fill_hot(struct call *call, struct draw *draw)
 {
     for (int f = 0; f < call->op->family->n_fields; f++) {
         const struct field *field = &call->op->family->fields[f];
-        if (field->role == ROLE_IN && (field->flags & FIELD_ROWS) != 0 && (field->flags & FIELD_SCALAR) == 0)
+        if (field->role == ROLE_IN && (field->flags & FIELD_ROWS) != 0 && (field->flags & FIELD_SCALAR) == 0 &&
+            check_field(call, f)->dtype != SEQMIX_I32)
             check_fill_one_hot(call, draw, field->name, 1);
     }
 }
@@ -135,6 +137,7 @@ static void break_rows(struct call *call, int64_t begin, int64_t end, int64_t he
         const struct field *field = &call->op->family->fields[f];
         seqmix_tensor *t = check_field(call, f);
         if (field->role != ROLE_IN || (field->flags & FIELD_ROWS) == 0 || !seqmix_present(t)) continue;
+        if (t->dtype == SEQMIX_I32) continue;
         if (head >= 0 && (t->shape[1] != heads || seqmix_tensor_count(t) == 0)) continue;
         for (int64_t row = begin; row < end; row++) {
             int64_t index[SEQMIX_MAX_RANK] = {row, head};

@@ -13,7 +13,7 @@
 #include "ctx.h"
 #include "tensor.h"
 
-enum { CHECK_MAX_FIELDS = 12, CHECK_MAX_SEQS = 160, CHECK_MAX_CKPTS = 64, CHECK_MAX_INTS = 160 };
+enum { CHECK_MAX_FIELDS = 12, CHECK_MAX_SEQS = 160, CHECK_MAX_CKPTS = 64, CHECK_MAX_INTS = 4096 };
 enum { CHECK_MAX_SLOTS = 400, CHECK_GUARD = 64, CHECK_POISON = 0xffa5 /* halves of an element never written: a NaN */ };
 
 /* ---------------------------------------------------------------- random numbers */
@@ -48,7 +48,8 @@ enum {
     FIELD_ANY_ORDER = 4,  /* the axes after the first may lie in any order */
     FIELD_EXACT = 8,      /* compared bit for bit */
     FIELD_BROADCAST = 16, /* a stride of 0 is a natural way to give it */
-    FIELD_PARAM = 32      /* a parameter: no rows */
+    FIELD_PARAM = 32,     /* a parameter: no rows */
+    FIELD_KEPT = 64       /* the oracle keeps its dtype: the op reads back what it stored there */
 };
 
 struct field {
@@ -117,12 +118,20 @@ enum { FORM_ROWS = 1, FORM_STEP = 2, FORM_BOTH = 3 };
 struct call;
 struct draw;
 
+/* What a family needs that keeps positions and pages of its sequences in call.ints, and no state pool. */
+struct paging {
+    void (*settle)(struct call *call, struct draw *draw); /* the batch is made, memory is not */
+    void (*cut)(const struct call *whole, int64_t begin, int64_t end, struct call *view);
+    void (*rebind)(struct call *call);
+};
+
 struct family {
     const char *name;
-    size_t batch_offset;        /* of args.batch; 0: rows know no sequences */
-    size_t chunk_offset;        /* of args.chunk; 0: no chunk form */
-    size_t ints_offset;         /* of an int32_t * that call.ints backs, one a row; 0: none */
-    size_t rows_offset;         /* of an int32_t that repeats R; 0: none */
+    size_t batch_offset; /* of args.batch; 0: rows know no sequences */
+    size_t chunk_offset; /* of args.chunk; 0: no chunk form */
+    size_t ints_offset;  /* of an int32_t * that call.ints backs, one a row; 0: none */
+    size_t rows_offset;  /* of an int32_t that repeats R; 0: none */
+    const struct paging *paging;
     const char *value;          /* the input the outputs are linear in (nearly): what denormals and overflows scale */
     const struct field *fields; /* the last one is the output */
     int n_fields;
@@ -153,7 +162,7 @@ const struct check_op *check_find_op(const char *name);
 const struct check_op *check_sibling(const struct check_op *op); /* the other form of the op, or NULL */
 
 extern const struct family check_conv, check_scan, check_ssd, check_deltanet, check_inverse, check_norm, check_linear,
-    check_embed;
+    check_embed, check_rope, check_attention, check_route, check_act, check_moe, check_argmax;
 
 /* ---------------------------------------------------------------- memory */
 

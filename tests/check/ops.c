@@ -4,8 +4,9 @@
 #include "harness.h"
 
 /* An op whose family has no entry here is reported as an op without generator. */
-static const struct family *const families[] = {&check_conv,    &check_scan, &check_ssd,    &check_deltanet,
-                                                &check_inverse, &check_norm, &check_linear, &check_embed};
+static const struct family *const families[] = {
+    &check_conv,  &check_scan, &check_ssd,       &check_deltanet, &check_inverse, &check_norm, &check_linear,
+    &check_embed, &check_rope, &check_attention, &check_route,    &check_act,     &check_moe,  &check_argmax};
 
 /* The wrappers take typed args; tables are called with the batch normalised, as the front desk does. */
 #define SEQMIX_OP(ID, op, family, is_step)                                                                             \

@@ -141,20 +141,21 @@ int64_t check_grain(seqmix_ctx *ctx, const struct call *call)
 
 /* ---------------------------------------------------------------- bare tables */
 
-/* The field of `out` becomes an f64 tensor of its own with the same values. */
+/* The field of `out` becomes a tensor of its own with the same values, in f64 unless its dtype is kept. */
 static void widen(const struct call *call, struct call *out, int f)
 {
     const seqmix_tensor *from = check_field_const(call, f);
     seqmix_tensor *to = check_field(out, f);
+    const bool kept = (call->op->family->fields[f].flags & FIELD_KEPT) != 0;
     int64_t count = 1, index[SEQMIX_MAX_RANK] = {0};
-    to->dtype = SEQMIX_F64_INTERNAL;
+    if (!kept) to->dtype = SEQMIX_F64_INTERNAL;
     for (int axis = to->rank - 1; axis >= 0; axis--) {
         to->stride[axis] = count;
         count *= to->shape[axis];
     }
     out->slab_of[f] = out->n_slabs;
     to->data = check_new_slab(out, (size_t)count * sizeof(double))->bytes;
-    if (count == 0 || call->op->family->fields[f].role != ROLE_POOL) return;
+    if (count == 0) return;
     do
         check_put(to, check_offset(to, index), check_get(from, check_offset(from, index)));
     while (check_next(from, index, 0, from->rank));

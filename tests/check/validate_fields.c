@@ -145,6 +145,7 @@ const struct seqmix_val_family seqmix_val_families[SEQMIX_VAL_FAMILIES] = {
 
 const struct seqmix_val_op seqmix_val_ops[] = {
 #define SEQMIX_OP(ID, op, family, step) {#op, SEQMIX_OP_##ID, SEQMIX_VAL_##family, step},
+#define SEQMIX_OP_GLUE(ID, op, family, step)
 #include "ops.def"
     {NULL, 0, SEQMIX_VAL_conv, false},
 };

@@ -48,6 +48,7 @@ static seqmix_status check_args(struct seqmix_context *ctx, const struct seqmix_
 #define SEQMIX_OP(ID, op, family, step)                                                                                \
     case SEQMIX_OP_##ID:                                                                                               \
         return seqmix_check_##family(ctx, &c->args.family, (step) ? SEQMIX_CHECK_STEP : 0);
+#define SEQMIX_OP_GLUE(ID, op, family, step)
 #include "ops.def"
     default:
         return SEQMIX_ERR_INTERNAL;
@@ -79,6 +80,7 @@ static seqmix_status run_oracle(struct seqmix_context *ctx, const struct seqmix_
     case SEQMIX_OP_##ID:                                                                                               \
         RUN(op, family);                                                                                               \
         break;
+#define SEQMIX_OP_GLUE(ID, op, family, step)
 #include "ops.def"
     default:
         break;

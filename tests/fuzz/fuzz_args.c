@@ -6,70 +6,13 @@
  * With libFuzzer (clang -fsanitize=fuzzer), or alone with -DFUZZ_STANDALONE: fuzz_args [INPUTS [SEED]].
  */
 #define _POSIX_C_SOURCE 200809L
-#ifndef SEQMIX_EXPERIMENTAL
-#    define SEQMIX_EXPERIMENTAL
-#endif
-#include <seqmix/seqmix.h>
+#include "fuzz_args_ops.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-enum family { CONV, SCAN, SSD, DELTANET, INVERSE, NORM, LINEAR, EMBED };
-enum { MAX_FIELDS = 10 + 1, MAX_BYTES = 1 << 14, MAX_ITEMS = 64 };
-
-struct field {
-    size_t offset;
-    const char *axes; /* one letter per axis, the same letter for the same size */
-};
-
-// clang-format off
-#define AT(type, field) offsetof(seqmix_##type##_args, field)
-static const struct field fields[][MAX_FIELDS] = {
-    [CONV] = {{AT(conv, x), "RD"}, {AT(conv, weight), "DK"}, {AT(conv, bias), "D"}, {AT(conv, state), "SDk"},
-              {AT(conv, y), "RD"}},
-    [SCAN] = {{AT(scan, x), "RD"}, {AT(scan, dt), "RD"}, {AT(scan, A), "DN"}, {AT(scan, B), "RGN"}, {AT(scan, C), "RGN"},
-              {AT(scan, skip), "D"}, {AT(scan, dt_bias), "D"}, {AT(scan, z), "RD"}, {AT(scan, state), "SDN"},
-              {AT(scan, y), "RD"}},
-    [SSD] = {{AT(ssd, x), "RHP"}, {AT(ssd, dt), "RH"}, {AT(ssd, A), "H"}, {AT(ssd, B), "RGN"}, {AT(ssd, C), "RGN"},
-             {AT(ssd, skip), "HP"}, {AT(ssd, dt_bias), "H"}, {AT(ssd, z), "RHP"}, {AT(ssd, state), "SHPN"},
-             {AT(ssd, y), "RHP"}},
-    [DELTANET] = {{AT(deltanet, q), "Rgd"}, {AT(deltanet, k), "Rgd"}, {AT(deltanet, v), "Rhe"}, {AT(deltanet, gate), "Rhd"},
-                  {AT(deltanet, beta), "Rh"}, {AT(deltanet, A), "h"}, {AT(deltanet, dt_bias), "hd"},
-                  {AT(deltanet, state), "Shde"}, {AT(deltanet, o), "Rhe"}},
-    [INVERSE] = {{AT(inverse, a), "BCnn"}, {AT(inverse, inv), "BCnn"}},
-    [NORM] = {{AT(norm, x), "RD"}, {AT(norm, z), "RD"}, {AT(norm, weight), "D"}, {AT(norm, y), "RD"}},
-    [LINEAR] = {{AT(linear, x), "RI"}, {AT(linear, weight), "OI"}, {AT(linear, bias), "O"}, {AT(linear, residual), "RO"},
-                {AT(linear, y), "RO"}},
-    [EMBED] = {{AT(embed, table), "VD"}, {AT(embed, y), "RD"}},
-};
-
-#define EACH_OP(DO)                                  \
-    DO(SHORT_CONV_ROWS, short_conv_rows, CONV)       \
-    DO(SHORT_CONV_STEP, short_conv_step, CONV)       \
-    DO(SELECTIVE_SCAN_ROWS, selective_scan_rows, SCAN) \
-    DO(SELECTIVE_SCAN_STEP, selective_scan_step, SCAN) \
-    DO(SSD_CHUNK_FORWARD, ssd_chunk_forward, SSD)    \
-    DO(SSD_STEP, ssd_step, SSD)                      \
-    DO(DELTANET_CHUNK_FORWARD, deltanet_chunk_forward, DELTANET) \
-    DO(DELTANET_STEP, deltanet_step, DELTANET)       \
-    DO(UNIT_LOWER_INVERSE, unit_lower_inverse, INVERSE) \
-    DO(GATED_RMS_NORM_ROWS, gated_rms_norm_rows, NORM) \
-    DO(LINEAR, linear, LINEAR)                       \
-    DO(EMBED_ROWS, embed_rows, EMBED)
-
-static const struct {
-    int32_t id;
-    enum family family;
-    bool step;
-} ops[] = {
-#define ROW(ID, name, family) {SEQMIX_OP_##ID, family, SEQMIX_OP_##ID % 2 == 0 && SEQMIX_OP_##ID <= SEQMIX_OP_DELTANET_STEP},
-    EACH_OP(ROW)
-};
-// clang-format on
 
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -123,7 +66,7 @@ static seqmix_tensor *tensor(char *args, const struct field *f)
 
 static size_t element_size(int32_t dtype)
 {
-    return dtype == SEQMIX_F32 ? 4 : 2;
+    return dtype == SEQMIX_F32 || dtype == SEQMIX_I32 ? 4 : 2;
 }
 
 /* Bytes a view spans; 0 for none, MAX_BYTES + 1 for more than that (or nonsense). */
@@ -183,6 +126,14 @@ static int64_t size_of_axis(struct scene *s, char axis)
     }
 }
 
+/* ids and index hold indices; the numbers beside them are f32. */
+static bool is_index(const struct scene *s, const struct field *f)
+{
+    const enum family family = ops[s->op].family;
+    return (family == ROUTE && f->offset == AT(route, ids)) || (family == MOE && f->offset == AT(moe, ids)) ||
+           (family == ARGMAX && f->offset == AT(argmax, index));
+}
+
 /* Consistent shapes, dense strides, a few dtypes: a legal call more often than not. */
 static void make_tensors(struct scene *s, char *args)
 {
@@ -193,6 +144,9 @@ static void make_tensors(struct scene *s, char *args)
         seqmix_tensor *t = tensor(args, f);
         t->rank = (int32_t)strlen(f->axes);
         t->dtype = f->axes[0] == 'R' || f->axes[0] == 'B' ? x : 1;
+        if (is_index(s, f)) t->dtype = SEQMIX_I32;
+        if (ops[s->op].family == ROUTE || (ops[s->op].family == MOE && f->offset == AT(moe, weights)))
+            t->dtype = is_index(s, f) ? SEQMIX_I32 : SEQMIX_F32;
         int64_t stride = 1;
         for (int axis = 0; axis < t->rank; axis++) {
             const int letter = f->axes[axis];
@@ -235,6 +189,23 @@ static void set_options(struct scene *s, char *args)
     }
     case NORM:
         ((seqmix_norm_args *)(void *)args)->eps = eps;
+        break;
+    case ATTENTION:
+        ((seqmix_attention_args *)(void *)args)->max_pages = 1 + (int32_t)take(s, 4);
+        break;
+    case ROPE:
+        ((seqmix_rope_args *)(void *)args)->pairing = (int32_t)take(s, 2);
+        ((seqmix_rope_args *)(void *)args)->theta = 1e4f;
+        break;
+    case ROUTE:
+        ((seqmix_route_args *)(void *)args)->kind = SEQMIX_ROUTE_SIGMOID;
+        ((seqmix_route_args *)(void *)args)->n_group = (int32_t)take(s, 3);
+        break;
+    case ACT:
+        ((seqmix_act_args *)(void *)args)->kind = SEQMIX_ACT_ROWS_SIGMOID_MUL * (int32_t)take(s, 2);
+        break;
+    case MOE:
+        ((seqmix_moe_args *)(void *)args)->accumulate = (int32_t)take(s, 2);
         break;
     case EMBED:
         ((seqmix_embed_args *)(void *)args)->n_tokens = (int32_t)((seqmix_embed_args *)(void *)args)->y.shape[0];
@@ -280,8 +251,9 @@ static void deform(struct scene *s, char *args)
         const int32_t value = (int32_t)odd_number(s);
         size_t at = 4 + 4 * take(s, 10);
         const bool pointer = at >= first - 8 && ops[s->op].family < INVERSE;
-        if (at + 4 <= first && !pointer && !(ops[s->op].family == EMBED && at >= 8))
-            memcpy(args + at, &value, sizeof value);
+        const bool array = (ops[s->op].family == EMBED && at >= 8) || (ops[s->op].family == ROPE && at >= 24) ||
+                           (ops[s->op].family == ATTENTION && at >= 16);
+        if (at + 4 <= first && !pointer && !array) memcpy(args + at, &value, sizeof value);
         break;
     }
     default: { /* axes swapped */
@@ -359,14 +331,53 @@ static const seqmix_batch *make_batch(struct scene *s, int64_t rows)
     return b;
 }
 
+/* As many sequences as the call will see, unless the batch is a broken one. */
+static void set_pages(struct scene *s, seqmix_attention_args *a, const seqmix_batch *batch)
+{
+    const int64_t seqs = batch != NULL && batch->struct_size >= 8 && batch->n_seqs > 0 ? batch->n_seqs : 1;
+    const uint32_t pages = a->k_pages.shape[0] > 0 && a->k_pages.shape[0] < 8 ? (uint32_t)a->k_pages.shape[0] : 1;
+    int32_t *start = small_numbers(s, seqs, 6);
+    int32_t *table = a->max_pages > 0 && a->max_pages < MAX_ITEMS ? small_numbers(s, seqs * a->max_pages, 5) : NULL;
+    for (int64_t i = 0; start != NULL && i < seqs; i++)
+        if (take(s, 16) != 0) start[i] = start[i] > 0 ? start[i] / 2 : 0;
+    for (int64_t i = 0; table != NULL && i < seqs * a->max_pages; i++)
+        if (take(s, 32) != 0) table[i] = (int32_t)take(s, pages);
+    a->start = start;
+    a->page_table = table;
+    if (a->page_table == NULL) a->start = NULL; /* too many for a buffer: the call must not look */
+}
+
+/* Small ids where the tensor is whole and its own. */
+static void fill_ids(struct scene *s, const seqmix_tensor *ids)
+{
+    const bool whole = ids->rank == 2 && ids->data != NULL && ids->shape[0] < MAX_ITEMS && ids->shape[1] < MAX_ITEMS &&
+                       ids->dtype == SEQMIX_I32 && ids->stride[1] == 1 && span_of(ids) <= MAX_BYTES;
+    for (int64_t r = 0; whole && r < ids->shape[0]; r++)
+        for (int64_t k = 0; k < ids->shape[1]; k++) {
+            const int32_t id = (int32_t)(k + take(s, 3));
+            memcpy((char *)ids->data + (size_t)(r * ids->stride[0] + k) * sizeof id, &id, sizeof id);
+        }
+}
+
+static int64_t x_rows(const char *args)
+{
+    return ((const seqmix_rope_args *)(const void *)args)->x.shape[0];
+}
+
 static void set_pointers(struct scene *s, char *args)
 {
-    static const size_t at[] = {AT(conv, batch), AT(scan, batch), AT(ssd, batch), AT(deltanet, batch)};
+    static const size_t at[] = {AT(conv, batch), AT(scan, batch), AT(ssd, batch), AT(deltanet, batch),
+                                AT(attention, batch)};
     const enum family family = ops[s->op].family;
-    if (family <= DELTANET) {
+    if (family <= ATTENTION) {
         const seqmix_tensor *x = tensor(args, &fields[family][family == DELTANET ? 2 : 0]);
         const seqmix_batch *batch = make_batch(s, x->shape[0]);
         memcpy(args + at[family], &batch, sizeof batch);
+        if (family == ATTENTION) set_pages(s, (seqmix_attention_args *)(void *)args, batch);
+    } else if (family == ROPE) {
+        ((seqmix_rope_args *)(void *)args)->positions = small_numbers(s, x_rows(args), 60);
+    } else if (family == MOE) {
+        fill_ids(s, &((seqmix_moe_args *)(void *)args)->ids);
     } else if (family == EMBED) {
         seqmix_embed_args *a = (seqmix_embed_args *)(void *)args;
         int32_t *tokens = small_numbers(s, a->n_tokens, 4);
@@ -378,9 +389,12 @@ static void set_pointers(struct scene *s, char *args)
 
 static void make_args(struct scene *s)
 {
-    static const size_t sizes[] = {sizeof(seqmix_conv_args),     sizeof(seqmix_scan_args),    sizeof(seqmix_ssd_args),
-                                   sizeof(seqmix_deltanet_args), sizeof(seqmix_inverse_args), sizeof(seqmix_norm_args),
-                                   sizeof(seqmix_linear_args),   sizeof(seqmix_embed_args)};
+    static const size_t sizes[] = {
+        sizeof(seqmix_conv_args),     sizeof(seqmix_scan_args),      sizeof(seqmix_ssd_args),
+        sizeof(seqmix_deltanet_args), sizeof(seqmix_attention_args), sizeof(seqmix_inverse_args),
+        sizeof(seqmix_norm_args),     sizeof(seqmix_linear_args),    sizeof(seqmix_embed_args),
+        sizeof(seqmix_rope_args),     sizeof(seqmix_route_args),     sizeof(seqmix_act_args),
+        sizeof(seqmix_moe_args),      sizeof(seqmix_argmax_args)};
     static _Alignas(16) char args[2048];
     s->op = (int)take(s, N_OPS);
     const size_t size = sizes[ops[s->op].family];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The lanes of one level against the C library in double: largest error in ulp over the floats of each function's range, the
- * special values, and the 16-bit conversions against the scalar ones. usage: vec_math [STEP], every STEP-th float (1 = all)
+ * special values, the 16-bit conversions against the scalar ones, and tails against the end of a page. usage: vec_math [STEP],
+ * every STEP-th float (1 = all)
  */
 #include "../../src/cpu/vec/vec_math.h"
 
@@ -9,6 +10,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cpu_level.h"
 #include "dtype.h"
@@ -41,6 +44,26 @@ static double exact_exp_neg(double x)
     return x < (double)-87.3f ? 0 : exp(x);
 }
 
+static double exact_exp2(double x)
+{
+    return exp2(x);
+}
+
+static vf exp2_of(vf x)
+{
+    return v_exp2_product(x, v_set1(1));
+}
+
+static vf exp2_neg_of(vf x)
+{
+    return v_exp2_product_neg(x, v_set1(1));
+}
+
+static double exact_exp2_neg(double x)
+{
+    return x < -126.0625 ? 0 : exp2(x);
+}
+
 static double exact_softplus(double x)
 {
     return x > 40 ? x : log1p(exp(x));
@@ -66,10 +89,12 @@ struct function {
 
 /* Below their range the results go to 0 with an absolute error of one subnormal step. */
 static const struct function functions[] = {{"v_exp", v_exp, exact_exp, -200, 88.7f, 1.1},
-                                            {"v_exp_neg", v_exp_neg, exact_exp_neg, -1e30f, 0, 1.1},
-                                            {"v_softplus", v_softplus, exact_softplus, -86, 1e30f, 1.2},
-                                            {"v_sigmoid", v_sigmoid, exact_sigmoid, -87, 1e30f, 3.0},
-                                            {"v_silu", v_silu, exact_silu, -80, 1e30f, 4.0}};
+                                            {"v_exp_neg", v_exp_neg, exact_exp_neg, -1e30f, 0, 1.0},
+                                            {"v_exp2", exp2_of, exact_exp2, -126, 127, 1.1},
+                                            {"v_exp2_neg", exp2_neg_of, exact_exp2_neg, -1e30f, 0, 1.1},
+                                            {"v_softplus", v_softplus, exact_softplus, -86, 1e30f, 2.0},
+                                            {"v_sigmoid", v_sigmoid, exact_sigmoid, -87, 1e30f, 2.2},
+                                            {"v_silu", v_silu, exact_silu, -80, 1e30f, 2.7}};
 
 static void check_function(const struct function *f, uint64_t step)
 {
@@ -110,9 +135,14 @@ static void check_specials(void)
     expect(one_lane(v_exp_neg, 0) == 1, "v_exp_neg(0)", 0, 0);
     expect(one_lane(v_exp_neg, -1e4f) == 0, "v_exp_neg(-1e4)", 0, 0);
     expect(one_lane(v_exp_neg, -inf) == 0, "v_exp_neg(-inf)", 0, 0);
+    expect(one_lane(exp2_of, 0) == 1, "v_exp2(0)", 0, 0);
+    expect(one_lane(exp2_neg_of, -inf) == 0, "v_exp2_neg(-inf)", 0, 0);
+    expect(one_lane(exp2_neg_of, 1e4f) == 1, "v_exp2_neg(1e4)", 0, 0);
+    expect(one_lane(exp2_neg_of, 0.01f) == 1, "v_exp2_neg(0.01)", 0, 0);
+    expect(one_lane(exp2_neg_of, inf) == 1, "v_exp2_neg(inf)", 0, 0);
     expect(one_lane(v_softplus, -inf) == 0, "v_softplus(-inf)", 0, 0);
     expect(one_lane(v_softplus, 1e4f) == 1e4f, "v_softplus(1e4)", 0, 0);
-    expect(one_lane(v_sigmoid, -1e4f) == 0, "v_sigmoid(-1e4)", 0, 0);
+    expect(one_lane(v_sigmoid, -1e4f) < 0x1p-126f, "v_sigmoid(-1e4)", 0, 0);
     expect(one_lane(v_sigmoid, 1e4f) == 1, "v_sigmoid(1e4)", 0, 0);
     expect(one_lane(v_silu, 1e4f) == 1e4f, "v_silu(1e4)", 0, 0);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
@@ -162,15 +192,80 @@ static void check_transpose(void)
             expect(out[l * WIDTH + i] == in[i * STRIDE + l], "v_transpose", i, (double)out[l * WIDTH + i]);
 }
 
+/* The end of a page behind which nothing may be touched. */
+static char *page_end(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE) != 0) exit(1);
+    return pages + page;
+}
+
+/* The first n lanes at the end of a page: loaded with zeros behind them, stored with what lies before them left alone. */
+static void check_tail(char *end, int n)
+{
+    float in[V_LANES], f32[V_LANES], bf16[V_LANES], f16[V_LANES];
+    float *floats = (float *)(void *)(end - (size_t)n * sizeof *floats);
+    uint16_t *halves = (uint16_t *)(void *)(end - (size_t)n * sizeof *halves);
+    for (int i = 0; i < V_LANES; i++)
+        in[i] = (float)(i + 1);
+    floats[-1] = -1;
+    v_store_n(floats, v_load(in), n);
+    expect(floats[-1] == -1, "v_store_n", n, (double)floats[-1]);
+    v_store(f32, v_load_n(floats, n));
+    halves[-1] = 7;
+    v_store_bf16_n(halves, v_load(in), n);
+    v_store(bf16, v_load_bf16_n(halves, n));
+    v_store_f16_n(halves, v_load(in), n);
+    expect(halves[-1] == 7, "v_store_f16_n", n, halves[-1]);
+    v_store(f16, v_load_f16_n(halves, n));
+    for (int i = 0; i < V_LANES; i++) {
+        const float want = i < n ? in[i] : 0;
+        expect(f32[i] == want, "v_load_n", n, (double)f32[i]);
+        expect(bf16[i] == want, "v_load_bf16_n", n, (double)bf16[i]);
+        expect(f16[i] == want, "v_load_f16_n", n, (double)f16[i]);
+    }
+}
+
+static void check_lanes(void)
+{
+    float in[V_LANES], out[V_LANES], nan[V_LANES];
+    _Alignas(64) float streamed[V_LANES];
+    float sum = 0;
+    for (int i = 0; i < V_LANES; i++) {
+        in[i] = (float)(i % 2 == 0 ? i : -i);
+        nan[i] = NAN;
+        sum += in[i];
+    }
+    const vf a = v_load(in);
+    expect(v_sum(a) == sum, "v_sum", 0, (double)v_sum(a));
+    v_stream(streamed, a);
+    v_stream_end();
+    for (int n = 0; n <= V_LANES + 1; n++) {
+        v_store(out, v_select(v_mask_first(n), a, v_set1(99)));
+        for (int i = 0; i < V_LANES; i++)
+            expect(out[i] == (i < n ? in[i] : 99), "v_mask_first", n, (double)out[i]);
+    }
+    v_store(out, v_select(v_less(a, v_zero()), v_abs(a), v_max(v_load(nan), v_min(v_load(nan), a))));
+    for (int i = 0; i < V_LANES; i++) {
+        expect(out[i] == (float)i, "v_less, v_abs, v_min and v_max of NaN", i, (double)out[i]);
+        expect(streamed[i] == in[i], "v_stream", i, (double)streamed[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (seqmix_cpu_level() < NEEDED_LEVEL) return 77;
+    if (seqmix_cpu_level(NEEDED_LEVEL) < NEEDED_LEVEL) return 77;
     const uint64_t step = argc > 1 ? strtoull(argv[1], NULL, 10) : 997;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         check_function(&functions[i], step > 0 ? step : 1);
     check_specials();
     check_halves(step > 0 ? step : 1);
     check_transpose();
+    check_lanes();
+    char *end = page_end();
+    for (int n = 0; n <= V_LANES; n++)
+        check_tail(end, n);
     printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;
 }

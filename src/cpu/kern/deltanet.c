@@ -248,7 +248,7 @@ seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seq
                                            void *workspace)
 {
     struct delta delta = {.workspace = workspace, .worker_size = worker_size(args)};
-    if (args->v.shape[2] == 0) return SEQMIX_OK;
+    if (args->v.shape[1] == 0 || args->v.shape[2] == 0) return SEQMIX_OK;
     cut(args, &delta);
     return seqmix_parallel_for(ctx, args->batch->n_seqs * args->k.shape[1] * delta.head_tasks * delta.column_tasks,
                                delta_task, &delta);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of the level being compiled. The build defines SEQMIX_ISA (a word: generic, avx2) and SEQMIX_ISA_<LEVEL>. */
+/* Names of the level being compiled. The build defines SEQMIX_ISA (a word: generic, avx2, avx512) and SEQMIX_ISA_<LEVEL>. */
 #ifndef SEQMIX_CPU_KERN_ISA_H
 #define SEQMIX_CPU_KERN_ISA_H
 
@@ -15,7 +15,10 @@
 /* "cpu-<isa>/<kernel>" */
 #define KERN_NAME(kernel) "cpu-" SEQMIX_TEXT(SEQMIX_ISA) "/" kernel
 
-/* The slots a level overwrites: its plan and its kernel. */
+/* What the level overwrites; its other slots are NULL. */
+extern const struct seqmix_kernels KERN(kernels);
+
+/* Plan and kernel of an op. */
 #define KERN_DECLARE(op, family)                                                                                       \
     seqmix_status KERN(op##_plan)(const struct seqmix_context *ctx, const seqmix_##family##_args *args,                \
                                   struct seqmix_plan *plan);                                                           \
@@ -32,5 +35,11 @@ KERN_DECLARE(deltanet_step, deltanet)
 KERN_DECLARE(unit_lower_inverse, inverse)
 KERN_DECLARE(gated_rms_norm_rows, norm)
 KERN_DECLARE(linear, linear)
+KERN_DECLARE(rope_rows, rope)
+KERN_DECLARE(attention_rows, attention)
+KERN_DECLARE(moe_route, route)
+KERN_DECLARE(act_rows, act)
+KERN_DECLARE(moe_experts, moe)
+KERN_DECLARE(argmax, argmax)
 
 #endif

@@ -1,68 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Causal short convolution (equation: seqmix.h). Task: a block of channels of one sequence. Rows go through a buffer of f32
- * that starts with the K-1 rows before them, from the state or the rows just done; channels are on the lanes.
+ * Causal short convolution (equation: seqmix.h). Task: a block of channels of one sequence. Channels are on the lanes; a few
+ * rows at a time are read in place, under the K-1 rows before them, which are kept as f32: so y may be x. Rows of y leave one
+ * after the other from a buffer, large outputs past the caches: lines of several rows in turn would meet in one cache set.
  */
 #include "../vec/vec_math.h"
 #include "batch.h"
 #include "isa.h"
 #include "parallel.h"
-#include "rows.h"
+#include "stream.h"
 #include "tune.h"
 
-enum { CHANNELS = TUNE_CONV_CHANNELS, ROWS = TUNE_CONV_ROWS, WIDTH = 16 };
+enum { ROWS = V_TOGETHER, WIDTH = 16, LINE = 16, ROOM = TUNE_CONV_ROOM };
 
 struct conv {
     const seqmix_conv_args *args;
-    int64_t blocks; /* channel blocks per sequence */
+    int64_t channels, blocks; /* of a task; per sequence */
+    bool stream;
 };
 
 struct block {
     int64_t first, n; /* channels */
+    int64_t stride;   /* of the rows below; not a power of two, so that they do not meet in the caches */
     int past;         /* K-1 */
-    float weight[WIDTH][CHANNELS], bias[CHANNELS];
-    float rows[WIDTH - 1 + ROWS][CHANNELS]; /* the past, then the rows */
+    float *weight;    /* [K][stride] */
+    float *rows;      /* [K-1][stride]: the past, oldest first */
+    float *bias;      /* [stride] */
+    float *out;       /* [ROWS][stride] */
 };
 
-static void load_parameters(const seqmix_conv_args *a, struct block *b)
+/* `columns` elements of the channels, [n][columns], turned around into rows of the block; zeros up to whole vectors. */
+static void load_columns(const seqmix_tensor *t, int64_t offset, const int64_t *stride, int columns,
+                         const struct block *b, float *rows)
 {
-    for (int j = 0; j <= b->past; j++)
-        for (int64_t c = 0; c < b->n; c++)
-            b->weight[j][c] =
-                seqmix_load_f32(&a->weight, (b->first + c) * a->weight.stride[0] + j * a->weight.stride[1]);
-    vector_load(&a->bias, b->first * a->bias.stride[0], a->bias.stride[0], b->n, 0, b->bias);
+    for (int j = 0; j < columns; j++, rows += b->stride) {
+        const int64_t from = offset + j * stride[1];
+        if (t->dtype == SEQMIX_F32)
+            for (int64_t c = 0; c < b->n; c++)
+                rows[c] = ((const float *)t->data)[from + c * stride[0]];
+        else
+            for (int64_t c = 0; c < b->n; c++)
+                rows[c] = seqmix_load_f32(t, from + c * stride[0]);
+        for (int64_t c = b->n; c % V_LANES != 0; c++)
+            rows[c] = 0;
+    }
 }
 
-static void load_past(const seqmix_conv_args *a, int64_t slot, struct block *b)
+static void load_past(const seqmix_conv_args *a, int64_t slot, const struct block *b)
 {
-    for (int j = 0; j < b->past; j++)
-        for (int64_t c = 0; c < b->n; c++)
-            b->rows[j][c] =
-                slot < 0 ? 0
-                         : seqmix_load_f32(&a->state, slot * a->state.stride[0] + (b->first + c) * a->state.stride[1] +
-                                                          j * a->state.stride[2]);
+    const seqmix_tensor *pool = &a->state;
+    if (slot >= 0)
+        load_columns(pool, slot * pool->stride[0] + b->first * pool->stride[1], pool->stride + 1, b->past, b, b->rows);
+    else
+        memset(b->rows, 0, (size_t)(b->past * b->stride) * sizeof *b->rows);
 }
 
-/* Stores the K-1 rows of the buffer from row `from` on. */
-static void store_past(const seqmix_conv_args *a, int64_t slot, const struct block *b, int64_t from)
+static void store_past(const seqmix_conv_args *a, int64_t slot, const struct block *b)
 {
+    const seqmix_tensor *pool = &a->state;
+    const int64_t offset = slot * pool->stride[0] + b->first * pool->stride[1];
     if (slot < 0) return;
     for (int64_t c = 0; c < b->n; c++)
         for (int j = 0; j < b->past; j++)
-            seqmix_store_f32(&a->state,
-                             slot * a->state.stride[0] + (b->first + c) * a->state.stride[1] + j * a->state.stride[2],
-                             b->rows[from + j][c]);
+            seqmix_store_f32(pool, offset + c * pool->stride[1] + j * pool->stride[2], b->rows[j * b->stride + c]);
 }
 
-static inline __attribute__((always_inline)) void conv_row(const seqmix_conv_args *a, const struct block *b, int width,
-                                                           bool silu, int64_t row, int64_t out)
+/* Rows [t, t+n_rows) of the V_LANES channels from channel c of the block on; their last rows become the past. `plain`: all
+ * lanes, of f32. */
+static inline __attribute__((always_inline)) void conv_lanes(const seqmix_conv_args *a, const struct block *b,
+                                                             int64_t c, int64_t t, int n_rows, int width, bool plain,
+                                                             bool silu)
 {
-    for (int64_t c = 0; c < b->n; c += V_LANES) {
-        vf sum = v_load(b->bias + c);
-        for (int j = 0; j < width; j++)
-            sum = v_fma(v_load(b->weight[j] + c), v_load(b->rows[row + j] + c), sum);
-        row_put_lanes(&a->y, out + c, silu ? v_silu(sum) : sum, lanes_left(b->n, c));
+    const int lanes = lanes_left(b->n, c);
+    const int64_t channel = b->first + c;
+    vf x[WIDTH - 1 + ROWS], y[ROWS];
+    for (int j = 0; j < width - 1; j++)
+        x[j] = v_load(b->rows + j * b->stride + c);
+    for (int i = 0; i < n_rows; i++) {
+        const int64_t at = (t + i) * a->x.stride[0] + channel;
+        x[width - 1 + i] = plain ? v_load((const float *)a->x.data + at) : row_lanes(&a->x, at, lanes);
     }
+    for (int j = 0; j < width - 1; j++)
+        v_store(b->rows + j * b->stride + c, x[n_rows + j]);
+    for (int i = 0; i < n_rows; i++)
+        y[i] = v_load(b->bias + c);
+    for (int j = 0; j < width; j++)
+        for (int i = 0; i < n_rows; i++)
+            y[i] = v_fma(v_load(b->weight + j * b->stride + c), x[i + j], y[i]);
+    if (silu) v_silu_each(y, n_rows);
+    for (int i = 0; i < n_rows; i++)
+        v_store(b->out + i * b->stride + c, y[i]);
+}
+
+/* Rows [t, t+n_rows) of the block, n_rows <= ROWS; asks for as many after them. */
+static void conv_rows(const seqmix_conv_args *a, const struct seqmix_seq *seq, const struct block *b, int64_t t,
+                      int n_rows, bool stream)
+{
+    const bool silu = a->activation == SEQMIX_ACT_SILU;
+    const bool usual = n_rows == ROWS && b->past == TUNE_CONV_WIDTH - 1 && a->x.dtype == SEQMIX_F32;
+    for (int64_t c = 0; c < b->n; c += V_LANES) {
+        if (c % LINE == 0)
+            for (int64_t next = t + ROWS; next < seq->end && next < t + 2 * ROWS; next++)
+                row_prefetch(&a->x, next * a->x.stride[0] + b->first + c, 1);
+        if (usual && b->n - c >= V_LANES && silu)
+            conv_lanes(a, b, c, t, ROWS, TUNE_CONV_WIDTH, true, true);
+        else
+            conv_lanes(a, b, c, t, n_rows, b->past + 1, false, silu);
+    }
+    for (int i = 0; i < n_rows; i++)
+        if (stream)
+            row_stream(&a->y, (t + i) * a->y.stride[0] + b->first, b->n, b->out + i * b->stride);
+        else
+            row_store(&a->y, (t + i) * a->y.stride[0] + b->first, b->n, b->out + i * b->stride);
 }
 
 static void conv_task(void *arg, int64_t task, int32_t worker)
@@ -70,37 +119,32 @@ static void conv_task(void *arg, int64_t task, int32_t worker)
     const struct conv *conv = arg;
     const seqmix_conv_args *a = conv->args;
     const struct seqmix_seq seq = seqmix_batch_seq(a->batch, a->x.shape[0], &a->state, (int32_t)(task / conv->blocks));
-    const bool silu = a->activation == SEQMIX_ACT_SILU;
-    struct block b;
+    const int64_t first = task % conv->blocks * conv->channels, left = a->x.shape[1] - first;
+    float room[ROOM];
+    struct block b = {.first = first, .past = (int)a->weight.shape[1] - 1};
     int32_t checkpoint = seq.ckpt_begin;
     (void)worker;
-    b.first = task % conv->blocks * CHANNELS;
-    b.n = a->x.shape[1] - b.first < CHANNELS ? a->x.shape[1] - b.first : CHANNELS;
-    b.past = (int)a->weight.shape[1] - 1;
-    load_parameters(a, &b);
+    b.n = left < conv->channels ? left : conv->channels;
+    b.stride = conv->channels + LINE;
+    b.weight = room;
+    b.rows = b.weight + (b.past + 1) * b.stride;
+    b.bias = b.rows + b.past * b.stride;
+    b.out = b.bias + b.stride;
+    load_columns(&a->weight, first * a->weight.stride[0], a->weight.stride, b.past + 1, &b, b.weight);
+    memset(b.bias, 0, (size_t)b.stride * sizeof *b.bias);
+    vector_load(&a->bias, first * a->bias.stride[0], a->bias.stride[0], b.n, 0, b.bias);
     load_past(a, seq.read_slot, &b);
 
-    for (int64_t begin = seq.begin; begin < seq.end; begin += ROWS) {
-        const int64_t n_rows = seq.end - begin < ROWS ? seq.end - begin : ROWS;
-        for (int64_t i = 0; i < n_rows; i++) {
-            if (begin + i + ROWS < seq.end) {
-                row_prefetch(&a->x, (begin + i + ROWS) * a->x.stride[0] + b.first, b.n);
-                row_prefetch(&a->y, (begin + i + ROWS) * a->y.stride[0] + b.first, b.n);
-            }
-            row_load(&a->x, (begin + i) * a->x.stride[0] + b.first, b.n, b.rows[b.past + i]);
-        }
-        for (int64_t i = 0; i < n_rows; i++) {
-            const int64_t out = (begin + i) * a->y.stride[0] + b.first;
-            if (b.past == 3 && silu)
-                conv_row(a, &b, 4, true, i, out);
-            else
-                conv_row(a, &b, b.past + 1, silu, i, out);
-        }
-        for (; checkpoint < seq.ckpt_end && a->batch->ckpt_row[checkpoint] <= begin + n_rows - seq.begin; checkpoint++)
-            store_past(a, a->batch->ckpt_slot[checkpoint], &b, a->batch->ckpt_row[checkpoint] - (begin - seq.begin));
-        memmove(b.rows[0], b.rows[n_rows], (size_t)b.past * sizeof b.rows[0]);
+    for (int64_t t = seq.begin; t < seq.end;) {
+        int64_t end = t + ROWS < seq.end ? t + ROWS : seq.end; /* a checkpoint ends a run of rows */
+        if (checkpoint < seq.ckpt_end && seq.begin + a->batch->ckpt_row[checkpoint] < end)
+            end = seq.begin + a->batch->ckpt_row[checkpoint];
+        conv_rows(a, &seq, &b, t, (int)(end - t), conv->stream);
+        for (t = end; checkpoint < seq.ckpt_end && seq.begin + a->batch->ckpt_row[checkpoint] == t; checkpoint++)
+            store_past(a, a->batch->ckpt_slot[checkpoint], &b);
     }
-    store_past(a, seq.write_slot, &b, 0);
+    store_past(a, seq.write_slot, &b);
+    if (conv->stream) v_stream_end();
 }
 
 seqmix_status KERN(short_conv_rows_plan)(const struct seqmix_context *ctx, const seqmix_conv_args *args,
@@ -120,8 +164,11 @@ seqmix_status KERN(short_conv_step_plan)(const struct seqmix_context *ctx, const
 
 seqmix_status KERN(short_conv_rows)(struct seqmix_context *ctx, const seqmix_conv_args *args, void *workspace)
 {
-    struct conv conv = {args, (args->x.shape[1] + CHANNELS - 1) / CHANNELS};
+    const int64_t channels = args->x.shape[1], fit = ROOM / (2 * args->weight.shape[1] + ROWS) / LINE * LINE - LINE;
+    struct conv conv = {.args = args, .stream = streams(&args->y, &args->x)};
     (void)workspace;
+    conv.channels = fit < TUNE_CONV_CHANNELS ? fit : TUNE_CONV_CHANNELS;
+    conv.blocks = (channels + conv.channels - 1) / conv.channels;
     return seqmix_parallel_for(ctx, args->batch->n_seqs * conv.blocks, conv_task, &conv);
 }
 

@@ -289,7 +289,7 @@ seqmix_status KERN(ssd_chunk_forward_plan)(const struct seqmix_context *ctx, con
 seqmix_status KERN(ssd_chunk_forward)(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
 {
     struct ssd ssd = {.workspace = workspace, .worker_size = worker_size(args)};
-    if (args->x.shape[2] == 0) return SEQMIX_OK;
+    if (args->x.shape[1] == 0 || args->x.shape[2] == 0) return SEQMIX_OK;
     cut(args, &ssd);
     return seqmix_parallel_for(ctx, args->batch->n_seqs * args->B.shape[1] * ssd.head_tasks * ssd.lane_tasks, ssd_task,
                                &ssd);

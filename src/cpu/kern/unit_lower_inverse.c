@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inv = (I + L)^-1 by rows, X_i = e_i - sum_{k<i} L_ik X_k, four rows at a time: what the rows above the four contribute is one
- * small product over column tiles, then the four settle among themselves. f32 throughout. Task: one matrix. L and X are kept in
- * the worker's part of the workspace, padded to the tile, since a and inv may be one tensor.
+ * small product over column tiles, then the four settle among themselves. f32 throughout. Task: one matrix. Rows of L are read,
+ * and rows of X formed, in place where they are contiguous f32; otherwise in the worker's part of the workspace. Either way a
+ * row of L is not needed once its row of X is formed, so a and inv may be one tensor.
  */
 #include "isa.h"
 #include "parallel.h"
@@ -17,21 +18,23 @@ struct inverse {
     size_t worker_size;
 };
 
-/* A worker's part of the workspace. */
-struct buffers {
-    float *L; /* [BLOCK][n] */
-    float *X; /* [n rounded up to BLOCK][width] */
-    int64_t n, width;
+/* One matrix, and what of the workspace stands in for it. */
+struct matrix {
+    int64_t n, width; /* width: n rounded up to tiles */
+    float *spare_L;   /* [BLOCK][n + BLOCK] */
+    float *spare_X;   /* [n rounded up to BLOCK][width] */
+    const float *L[BLOCK];
+    float *X;
+    int64_t stride; /* of X */
 };
 
-static struct buffers layout(const seqmix_inverse_args *a, struct seqmix_cursor *cursor)
+static struct matrix layout(const seqmix_inverse_args *a, struct seqmix_cursor *cursor)
 {
-    struct buffers b;
-    b.n = a->a.shape[a->a.rank - 1];
-    b.width = (b.n + TILE - 1) / TILE * TILE;
-    b.L = seqmix_take(cursor, (size_t)(BLOCK * b.n) * sizeof(float));
-    b.X = seqmix_take(cursor, (size_t)((b.n + BLOCK - 1) / BLOCK * BLOCK * b.width) * sizeof(float));
-    return b;
+    struct matrix m = {.n = a->a.shape[a->a.rank - 1]};
+    m.width = (m.n + TILE - 1) / TILE * TILE;
+    m.spare_L = seqmix_take(cursor, (size_t)(BLOCK * (m.n + BLOCK)) * sizeof(float));
+    m.spare_X = seqmix_take(cursor, (size_t)((m.n + BLOCK - 1) / BLOCK * BLOCK * m.width) * sizeof(float));
+    return m;
 }
 
 /* Element offset of matrix `index` of the batch. */
@@ -45,93 +48,112 @@ static int64_t matrix_offset(const seqmix_tensor *t, int64_t index)
     return offset;
 }
 
-/* Rows [i, i+BLOCK) of L, strictly lower; rows past n are zero. */
-static void load_block(const seqmix_tensor *a, int64_t base, int64_t i, const struct buffers *b)
+/* Finds rows [i, i+BLOCK) of L; rows past n are zero. */
+static void load_block(const seqmix_tensor *a, int64_t base, int64_t i, struct matrix *m)
 {
     const int64_t row_stride = a->stride[a->rank - 2], column_stride = a->stride[a->rank - 1];
     for (int64_t r = 0; r < BLOCK; r++) {
-        const int64_t used = i + r < b->n ? i + r : 0;
-        float *row = b->L + r * b->n;
-        vector_load(a, base + (i + r) * row_stride, column_stride, used, 0, row);
-        for (int64_t k = used; k < b->n && k < i + BLOCK; k++)
-            row[k] = 0;
+        const int64_t offset = base + (i + r) * row_stride;
+        float *spare = m->spare_L + r * (m->n + BLOCK);
+        m->L[r] = spare;
+        if (i + r >= m->n) {
+            memset(spare, 0, (size_t)(m->n + BLOCK) * sizeof *spare);
+        } else if (a->dtype == SEQMIX_F32 && column_stride == 1) {
+            m->L[r] = (const float *)a->data + offset;
+            row_prefetch(a, offset + 2 * BLOCK * row_stride, i + r + 2 * BLOCK); /* any address is fine */
+        } else {
+            vector_load(a, offset, column_stride, i + r, 0, spare);
+        }
     }
 }
 
-/* x - factor*above where above's row k has its nonzero columns: a NaN factor must not reach the zeros right of them. */
-static inline void subtract(vf x[2], float factor, const vf *above, int64_t columns)
+/* Whether rows [i, i+BLOCK) of L are finite. */
+static bool is_finite(int64_t i, const struct matrix *m)
+{
+    const int64_t whole = i / V_LANES * V_LANES;
+    vf zero[BLOCK];
+    for (int r = 0; r < BLOCK; r++)
+        zero[r] = v_mul(v_zero(), v_load_n(m->L[r] + whole, (int)(i + r - whole)));
+    for (int64_t k = 0; k < whole; k += V_LANES)
+        for (int r = 0; r < BLOCK; r++)
+            zero[r] = v_fma(v_load(m->L[r] + k), v_zero(), zero[r]);
+    return v_sum(v_add(v_add(zero[0], zero[1]), v_add(zero[2], zero[3]))) == 0;
+}
+
+/* x - factor*above, which is row k of X and zero right of column k: there a factor that isn't finite must not reach. */
+static inline __attribute__((always_inline)) void subtract(vf x[2], vf factor, const vf above[2], int64_t columns,
+                                                           bool finite)
 {
     for (int v = 0; v < 2; v++) {
-        const int64_t left = columns - v * V_LANES;
-        if (left > 0) x[v] = v_select(v_mask_first(left), v_fnma(v_set1(factor), above[v], x[v]), x[v]);
+        const vf less = v_fnma(factor, above[v], x[v]);
+        x[v] = finite ? less : v_select(v_mask_first(columns > v * V_LANES ? columns - v * V_LANES : 0), less, x[v]);
     }
 }
 
 /* X[i..i+BLOCK) for the columns of one tile. Row k of X is nonzero up to column k. */
-static void solve_tile(int64_t i, int64_t column, const struct buffers *b)
+static inline __attribute__((always_inline)) void solve_tile(int64_t i, int64_t column, const struct matrix *m,
+                                                             bool finite)
 {
-    const int64_t full = column + TILE < i ? column + TILE : i; /* from this row on, rows fill the tile */
-    vf x[BLOCK][2], above[2];
+    static const float unit[2 * TILE] = {[TILE] = 1};
+    const float *above_row = m->X + column * m->stride + column;
+    vf x[BLOCK][2];
     for (int r = 0; r < BLOCK; r++) {
-        float unit[TILE] = {0};
-        if (i + r >= column && i + r < column + TILE) unit[i + r - column] = 1;
-        x[r][0] = v_load(unit);
-        x[r][1] = v_load(unit + V_LANES);
+        const int64_t one = i + r - column; /* 0..; from TILE on there is none */
+        const float *row = unit + (one < TILE ? TILE - one : 0);
+        x[r][0] = v_load(row);
+        x[r][1] = v_load(row + V_LANES);
     }
-    for (int64_t k = column; k < full; k++) {
-        above[0] = v_load(b->X + k * b->width + column);
-        above[1] = v_load(b->X + k * b->width + column + V_LANES);
+    for (int64_t k = column; k < i; k++, above_row += m->stride) {
+        const vf above[2] = {v_load(above_row), v_load(above_row + V_LANES)};
         for (int r = 0; r < BLOCK; r++)
-            subtract(x[r], b->L[r * b->n + k], above, k - column + 1);
+            subtract(x[r], v_set1(m->L[r][k]), above, k - column + 1, finite);
     }
-    for (int64_t k = full; k < i; k++) {
-        above[0] = v_load(b->X + k * b->width + column);
-        above[1] = v_load(b->X + k * b->width + column + V_LANES);
-        for (int r = 0; r < BLOCK; r++) {
-            const vf factor = v_set1(b->L[r * b->n + k]);
-            x[r][0] = v_fnma(factor, above[0], x[r][0]);
-            x[r][1] = v_fnma(factor, above[1], x[r][1]);
-        }
-    }
+    for (int r = 0; r < BLOCK; r++)
+        for (int s = 0; s < r; s++)
+            subtract(x[r], v_set1(m->L[r][i + s]), x[s], i + s - column + 1, finite);
     for (int r = 0; r < BLOCK; r++) {
-        for (int64_t k = i; k < i + r && k < b->n; k++)
-            subtract(x[r], b->L[r * b->n + k], x[k - i], k - column + 1);
-        v_store(b->X + (i + r) * b->width + column, x[r][0]);
-        v_store(b->X + (i + r) * b->width + column + V_LANES, x[r][1]);
+        v_store(m->X + (i + r) * m->stride + column, x[r][0]);
+        v_store(m->X + (i + r) * m->stride + column + V_LANES, x[r][1]);
     }
 }
 
-static void store_rows(const seqmix_tensor *inv, int64_t base, const struct buffers *b)
+/* X[i..i+BLOCK); columns past the last tile are zero. */
+static void solve_block(int64_t i, const struct matrix *m, bool finite)
 {
-    const int64_t row_stride = inv->stride[inv->rank - 2], column_stride = inv->stride[inv->rank - 1];
-    for (int64_t i = 0; i < b->n; i++) {
-        const int64_t solved =
-            (i / BLOCK * BLOCK + BLOCK - 1) / TILE * TILE + TILE; /* columns past it were not formed */
-        float *row = b->X + i * b->width;
-        for (int64_t j = solved; j < b->width; j++)
-            row[j] = 0;
-        if (column_stride == 1)
-            for (int64_t j = 0; j < b->n; j += V_LANES)
-                row_put_lanes(inv, base + i * row_stride + j, v_load(row + j), lanes_left(b->n, j));
+    int64_t column = 0;
+    for (; column < i + BLOCK && column < m->width; column += TILE)
+        if (finite)
+            solve_tile(i, column, m, true);
         else
-            for (int64_t j = 0; j < b->n; j++)
-                seqmix_store_f32(inv, base + i * row_stride + j * column_stride, row[j]);
-    }
+            solve_tile(i, column, m, false);
+    for (; column < m->width; column += V_LANES)
+        for (int r = 0; r < BLOCK; r++)
+            v_store(m->X + (i + r) * m->stride + column, v_zero());
+}
+
+static void store_rows(const seqmix_tensor *inv, int64_t base, const struct matrix *m)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        vector_store(inv, base + i * inv->stride[inv->rank - 2], inv->stride[inv->rank - 1], m->n,
+                     m->X + i * m->stride);
 }
 
 static void inverse_task(void *arg, int64_t task, int32_t worker)
 {
     const struct inverse *inverse = arg;
     const seqmix_inverse_args *a = inverse->args;
+    const seqmix_tensor *inv = &a->inv;
     struct seqmix_cursor cursor = {inverse->workspace + (size_t)worker * inverse->worker_size, 0};
-    const struct buffers b = layout(a, &cursor);
-    const int64_t base = matrix_offset(&a->a, task);
-    for (int64_t i = 0; i < b.n; i += BLOCK) {
-        load_block(&a->a, base, i, &b);
-        for (int64_t column = 0; column < i + BLOCK && column < b.width; column += TILE)
-            solve_tile(i, column, &b);
+    struct matrix m = layout(a, &cursor);
+    const int64_t from = matrix_offset(&a->a, task), to = matrix_offset(inv, task);
+    const bool in_place = inv->dtype == SEQMIX_F32 && inv->stride[inv->rank - 1] == 1 && m.n == m.width;
+    m.X = in_place ? (float *)inv->data + to : m.spare_X;
+    m.stride = in_place ? inv->stride[inv->rank - 2] : m.width;
+    for (int64_t i = 0; i < m.n; i += BLOCK) {
+        load_block(&a->a, from, i, &m);
+        solve_block(i, &m, is_finite(i, &m));
     }
-    store_rows(&a->inv, matrix_offset(&a->inv, task), &b);
+    if (!in_place) store_rows(inv, to, &m);
 }
 
 static size_t worker_size(const seqmix_inverse_args *a)

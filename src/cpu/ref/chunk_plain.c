@@ -44,4 +44,10 @@ const struct seqmix_kernels seqmix_kernels__chunk_plain = {
     REF_SLOT(gated_rms_norm_rows),
     REF_SLOT(linear),
     REF_SLOT(embed_rows),
+    REF_SLOT(rope_rows),
+    REF_SLOT(attention_rows),
+    REF_SLOT(moe_route),
+    REF_SLOT(act_rows),
+    REF_SLOT(moe_experts),
+    REF_SLOT(argmax),
 };

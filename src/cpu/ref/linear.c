@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * y = x*W^T + bias + residual. Task: a block of outputs for all rows. Every sum has one order whatever the number of rows, so
- * a row's bits don't depend on the others.
+ * y = x*W^T + bias + residual, block-quantised weights widened as they are read. Task: a block of outputs for all rows. Every
+ * sum has one order whatever the number of rows, so a row's bits don't depend on the others.
  */
+#include "blocks.h"
 #include "ref.h"
 
 enum { OUTPUTS = 16, ROWS = 8, DEPTH = 256, PARTIAL = 16 }; /* a tile: outputs x rows, summed DEPTH inputs at a time */
@@ -14,8 +15,11 @@ struct tile {
 
 static void load_row(const seqmix_tensor *t, int64_t offset, int64_t n, real *out)
 {
+    float wide[DEPTH];
+    const bool blocks = seqmix_dtype_block(t->dtype) > 1;
+    if (blocks) seqmix_widen_run(t->dtype, t->data, offset, n, wide);
     for (int64_t i = 0; i < n; i++)
-        out[i] = ref_get(t, offset + i);
+        out[i] = blocks ? (real)wide[i] : ref_get(t, offset + i);
     for (int64_t i = n; i < DEPTH; i++)
         out[i] = 0;
 }

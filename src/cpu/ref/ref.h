@@ -55,6 +55,15 @@ static inline void ref_put(const seqmix_tensor *t, int64_t offset, real value)
     seqmix_store_f32(t, offset, (float)value);
 }
 
+/* An index; the oracle stores it as a number like the others. */
+static inline void ref_put_int(const seqmix_tensor *t, int64_t offset, int32_t value)
+{
+    if (t->dtype == SEQMIX_I32)
+        ((int32_t *)t->data)[offset] = value;
+    else
+        ref_put(t, offset, (real)value);
+}
+
 /* Element i of an optional vector; `absent` when it isn't given. */
 static inline real ref_get_or(const seqmix_tensor *t, int64_t offset, real absent)
 {
