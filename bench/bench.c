@@ -5,7 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "bench.h"
+#include "targets.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -252,6 +252,7 @@ int main(int argc, char **argv)
     struct seqmix_bench_options o;
     const int parsed = seqmix_bench_parse(argc, argv, &o);
     if (parsed != 0) return parsed > 0 ? 0 : 2;
+    if (o.suite != NULL) return seqmix_bench_targets(&o);
     char why[512], dir[4096];
     int n_shapes = -1;
     if (o.shapes_dir != NULL || seqmix_shapes_find_dir(dir, sizeof dir, why, sizeof why) == 0)

@@ -151,6 +151,7 @@ struct seqmix_bench_roofline {
 };
 
 double seqmix_bench_seconds(void);
+double seqmix_bench_llc_bytes(void);
 void seqmix_bench_roofline_measure(struct seqmix_bench_roofline *r, int workers, int quick);
 void seqmix_bench_roofline_again(struct seqmix_bench_roofline *r);
 const char *seqmix_bench_memory_name(int memory);
@@ -173,6 +174,7 @@ struct seqmix_bench_result {
 
 struct seqmix_bench_options {
     const char *op, *shape, *shapes_dir, *plot;
+    const char *suite; /* "targets", or NULL: the tables of the ops */
     const char *json;  /* NULL: stdout, if json_wanted */
     int32_t levels[8]; /* level caps, each a context of its own */
     int n_levels, every_level;
@@ -187,6 +189,14 @@ struct seqmix_bench_options {
 
 /* Parses the command line. 0, 1 to leave with success (help was printed), -1 with a message on stderr. */
 int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o);
+
+/* Estimates and verifies an entry. 1 when it may be timed; else `skipped` or the verdict says why not. */
+int seqmix_bench_examine(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
+                         struct seqmix_bench_result *result);
+
+/* seqmix_bench_case_open where the memory suffices. 0, or -1 with the reason in `skipped`. */
+int seqmix_bench_open(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry,
+                      size_t cycle_bytes, struct seqmix_bench_result *result);
 
 /* Verifies and times an entry. `r` gives the bounds. 0 when `only_level` is not 0 and another rung answers. */
 int seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, int32_t only_level,
@@ -224,6 +234,8 @@ void seqmix_bench_print_result(FILE *out, const struct seqmix_bench_result *resu
 void seqmix_bench_print_openblas(FILE *out, const struct seqmix_bench_openblas *blas);
 int seqmix_bench_write_json(FILE *out, const struct seqmix_bench_roofline *r, const struct seqmix_bench_openblas *blas,
                             const struct seqmix_bench_result *results, int n);
+void seqmix_bench_put_string(FILE *out, const char *key, const char *text); /* "key": "text" */
+void seqmix_bench_put_number(FILE *out, const char *key, double value);     /* "key": value, null when not finite */
 int seqmix_bench_write_plot(FILE *out, const struct seqmix_bench_roofline *r, const struct seqmix_bench_result *results,
                             int n);
 

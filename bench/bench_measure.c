@@ -47,9 +47,8 @@ static int fits_memory(double bytes)
     return pages <= 0 || page <= 0 || bytes < 0.5 * (double)pages * (double)page;
 }
 
-/* A case with the entry's rows, or with fewer to verify. Fills `skipped` on failure. */
-static int open_case(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry,
-                     size_t cycle_bytes, struct seqmix_bench_result *result)
+int seqmix_bench_open(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry,
+                      size_t cycle_bytes, struct seqmix_bench_result *result)
 {
     struct seqmix_bench_plan plan = {.n_fields = 0};
     entry->op->plan(entry, &plan);
@@ -70,7 +69,7 @@ static double try_rows(seqmix_ctx *ctx, int64_t rows, int verify, int fault, str
     struct seqmix_bench_entry entry = result->entry;
     struct seqmix_bench_case c;
     entry.rows = rows;
-    if (open_case(&c, ctx, &entry, 0, result) != 0) return -1;
+    if (seqmix_bench_open(&c, ctx, &entry, 0, result) != 0) return -1;
     double seconds = -1;
     int at = 0;
     if (!verify || seqmix_bench_verify(&c, fault, &result->verdict)) {
@@ -157,33 +156,40 @@ static int64_t rows_to_verify(seqmix_ctx *ctx, const struct seqmix_bench_result 
     return kernel != NULL && strcmp(kernel, result->kernel) == 0 ? few.rows : result->entry.rows;
 }
 
-int seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, int32_t only_level,
-                         const struct seqmix_bench_options *o, const struct seqmix_bench_roofline *r,
+int seqmix_bench_examine(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
                          struct seqmix_bench_result *result)
 {
     memset(result, 0, sizeof *result);
     result->entry = *entry;
     count_work(entry, result);
     const char *kernel = kernel_of(ctx, entry, &result->level);
-    if (kernel != NULL && only_level != 0 && result->level != only_level) return 0;
     snprintf(result->kernel, sizeof result->kernel, "%s", kernel != NULL ? kernel : "none");
     if (kernel == NULL) {
         snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(ctx));
-        return 1;
+        return 0;
     }
     const int64_t few = entry->rows < PROBE_ROWS ? entry->rows : PROBE_ROWS;
     const double probe = try_rows(ctx, few, 0, 0, result);
-    if (probe < 0) return 1;
+    if (probe < 0) return 0;
     const double estimate = probe * (double)entry->rows / (double)few;
     if (estimate > o->limit) {
         snprintf(result->skipped, sizeof result->skipped, "a call would take about %.1f s (--limit is %.1f s)",
                  estimate, o->limit);
-        return 1;
+        return 0;
     }
-    if (try_rows(ctx, rows_to_verify(ctx, result), 1, o->plant_fault, result) < 0) return 1;
+    return try_rows(ctx, rows_to_verify(ctx, result), 1, o->plant_fault, result) >= 0;
+}
+
+int seqmix_bench_measure(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, int32_t only_level,
+                         const struct seqmix_bench_options *o, const struct seqmix_bench_roofline *r,
+                         struct seqmix_bench_result *result)
+{
+    int32_t level = 0;
+    if (only_level != 0 && kernel_of(ctx, entry, &level) != NULL && level != only_level) return 0;
+    if (!seqmix_bench_examine(ctx, entry, o, result)) return 1;
     const size_t cycle_bytes = entry->decode ? (size_t)(r->memory[SEQMIX_BENCH_DRAM].footprint * r->workers) : 0;
     struct seqmix_bench_case c;
-    if (open_case(&c, ctx, entry, cycle_bytes, result) != 0) return 1;
+    if (seqmix_bench_open(&c, ctx, entry, cycle_bytes, result) != 0) return 1;
     result->copies = c.n_copies;
     time_case(&c, o, result);
     find_bound(r, result);

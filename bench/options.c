@@ -11,8 +11,9 @@ static const char HELP[] =
     "Times every op at the shapes of real models, after comparing its result with the recurrence in double.\n"
     "\n"
     "what to run\n"
+    "  --suite targets      the goals of the project, one line each, instead of the ops one by one\n"
     "  --quick              a few shapes and rows, under half a minute on two slow cores\n"
-    "  --op GLOB            ops by name, e.g. 'deltanet*'\n"
+    "  --op GLOB            ops by name, e.g. 'deltanet*'; of a suite the lines\n"
     "  --shape GLOB         models by name, e.g. 'qwen3.5-*'\n"
     "  --shapes DIR         where the shape files lie (default: beside the program, or ../share/seqmix/shapes)\n"
     "  --rung NAME          ref, generic, avx2, avx512, amx, best (default) or all; --level is the same\n"
@@ -29,7 +30,8 @@ static const char HELP[] =
     "  --limit SECONDS      leave out a line of which one call takes longer (default 20; with --quick 0.8)\n"
     "  --total SECONDS      leave out what has not started by then (default: no end; with --quick 20)\n"
     "what to write\n"
-    "  --json [FILE]        one JSON object; to standard output without FILE (tables then go to standard error)\n"
+    "  --json [FILE]        one JSON object, of a suite an array; to standard output without FILE or with -\n"
+    "                       (tables then go to standard error)\n"
     "  --plot FILE.svg      throughput over rows, and the roofline\n"
     "\n"
     "Exit status: 0, 1 when a result was refused, 2 for a wrong command line or a failure.\n";
@@ -133,12 +135,19 @@ static int parse_flag(const char *arg, struct seqmix_bench_options *o)
     return 0;
 }
 
+static int parse_suite(const char *option, const char *value, struct seqmix_bench_options *o)
+{
+    o->suite = value;
+    return strcmp(value, "targets") == 0 ? 0 : fail(option, value, "a suite: targets");
+}
+
 static int parse_value(const char *arg, const char *value, struct seqmix_bench_options *o)
 {
     if (strcmp(arg, "--op") == 0) return o->op = value, 0;
     if (strcmp(arg, "--shape") == 0) return o->shape = value, 0;
     if (strcmp(arg, "--shapes") == 0) return o->shapes_dir = value, 0;
     if (strcmp(arg, "--plot") == 0) return o->plot = value, 0;
+    if (strcmp(arg, "--suite") == 0) return parse_suite(arg, value, o);
     if (strcmp(arg, "--rung") == 0 || strcmp(arg, "--level") == 0) return parse_levels(arg, value, o);
     if (strcmp(arg, "--dtype") == 0) return parse_dtypes(arg, value, o);
     if (strcmp(arg, "--rows") == 0) return parse_counts(arg, value, o->prefill, &o->n_prefill);
@@ -170,7 +179,7 @@ static void set_defaults(struct seqmix_bench_options *o)
             o->dtypes[i] = DTYPES[i].value;
     }
     if (o->n_levels == 0) o->levels[o->n_levels++] = SEQMIX_LEVEL_BEST;
-    if (o->budget <= 0) o->budget = quick ? 0.1 : 0.5;
+    if (o->budget <= 0) o->budget = quick ? 0.1 : o->suite != NULL ? 1.0 : 0.5;
     if (o->limit <= 0) o->limit = quick ? 0.8 : 20.0;
     if (o->total <= 0) o->total = quick ? 20.0 : 0.0;
 }
@@ -188,7 +197,10 @@ int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o)
         if (strcmp(arg, "--json") == 0) {
             o->json_wanted = 1;
             o->json = NULL;
-            if (next != NULL && next[0] != '-') o->json = argv[++i];
+            if (next != NULL && strcmp(next, "-") == 0)
+                i++;
+            else if (next != NULL && next[0] != '-')
+                o->json = argv[++i];
             continue;
         }
         if (next == NULL && arg[0] == '-' && arg[1] == '-') {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peak loops on the compiler's vector types, built once per instruction set with SEQMIX_PEAKS_NAME and SEQMIX_PEAKS_BYTES
- * (bench/CMakeLists.txt). The only file of the project built with -ffp-contract=fast: here a*b+c must become the machine's
- * fused multiply-add where it has one, since that is the peak that kernels writing fmaf can reach.
+ * Peak loops on the compiler's vector types, built once per instruction set with SEQMIX_PEAKS_NAME, SEQMIX_PEAKS_BYTES and, on
+ * x86, the streaming store's name as SEQMIX_PEAKS_STREAM (bench/CMakeLists.txt). The only file of the project built with
+ * -ffp-contract=fast: here a*b+c must become the machine's fused multiply-add where it has one, since that is the peak that
+ * kernels writing fmaf can reach.
  */
 #include "peaks.h"
 
@@ -58,6 +59,21 @@ static void peak_copy(float *y, const float *x, int64_t n)
             to[i + j] = from[i + j];
 }
 
+/* The copy that moves the fewest bytes: a plain store first reads the line it writes. */
+static void peak_stream(float *y, const float *x, int64_t n)
+{
+#ifdef SEQMIX_PEAKS_STREAM
+    const vec *from = (const vec *)(const void *)x;
+    vec *to = (vec *)(void *)y;
+    for (int64_t i = 0; i < n / LANES; i += UNROLL)
+        for (int j = 0; j < UNROLL; j++)
+            __asm__ volatile(SEQMIX_PEAKS_STREAM " %1, %0" : "=m"(to[i + j]) : "x"(from[i + j]));
+    __asm__ volatile("sfence" ::: "memory");
+#else
+    peak_copy(y, x, n);
+#endif
+}
+
 static void peak_update(float *x, float factor, int64_t n)
 {
     vec *at = (vec *)(void *)x;
@@ -92,6 +108,7 @@ const struct seqmix_peaks JOIN(seqmix_peaks__, SEQMIX_PEAKS_NAME) = {
     .fma = peak_fma,
     .exp = peak_exp,
     .copy = peak_copy,
+    .stream = peak_stream,
     .update = peak_update,
     .read = peak_read,
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void put_string(FILE *out, const char *key, const char *text)
+void seqmix_bench_put_string(FILE *out, const char *key, const char *text)
 {
     fprintf(out, "\"%s\": \"", key);
     for (const char *at = text; *at != '\0'; at++) {
@@ -24,7 +24,7 @@ static void put_string(FILE *out, const char *key, const char *text)
 }
 
 /* JSON has no NaN and no infinity. */
-static void put_number(FILE *out, const char *key, double value)
+void seqmix_bench_put_number(FILE *out, const char *key, double value)
 {
     if (isfinite(value))
         fprintf(out, "\"%s\": %.10g", key, value);
@@ -52,18 +52,18 @@ static void put_machine(FILE *out, const struct seqmix_bench_roofline *r)
     char name[128];
     cpu_name(name, sizeof name);
     fprintf(out, "  \"machine\": {");
-    put_string(out, "cpu", name);
+    seqmix_bench_put_string(out, "cpu", name);
     fprintf(out, ", \"cpus\": %ld, \"workers\": %d, ", sysconf(_SC_NPROCESSORS_ONLN), r->workers);
-    put_number(out, "l2_bytes", r->l2_bytes);
+    seqmix_bench_put_number(out, "l2_bytes", r->l2_bytes);
     fprintf(out, ", ");
-    put_number(out, "llc_bytes", r->llc_bytes);
+    seqmix_bench_put_number(out, "llc_bytes", r->llc_bytes);
     fprintf(out, ", \"version\": \"%d.%d.%d\"},\n", SEQMIX_VERSION_MAJOR, SEQMIX_VERSION_MINOR, SEQMIX_VERSION_PATCH);
 }
 
 static void put_roofline(FILE *out, const struct seqmix_bench_roofline *r)
 {
     fprintf(out, "  \"roofline\": {");
-    put_string(out, "isa", r->isa);
+    seqmix_bench_put_string(out, "isa", r->isa);
     const struct {
         const char *key;
         double value;
@@ -74,20 +74,20 @@ static void put_roofline(FILE *out, const struct seqmix_bench_roofline *r)
                  {"exp_libm", r->expf_libm}};
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         fprintf(out, ", ");
-        put_number(out, rates[i].key, rates[i].value);
+        seqmix_bench_put_number(out, rates[i].key, rates[i].value);
     }
     for (int i = 0; i < SEQMIX_BENCH_MEMORIES; i++) {
         const struct seqmix_bench_memory *m = &r->memory[i];
         fprintf(out, ",\n    \"%s\": {", seqmix_bench_memory_name(i));
-        put_number(out, "footprint_bytes", m->footprint);
+        seqmix_bench_put_number(out, "footprint_bytes", m->footprint);
         fprintf(out, ", ");
-        put_number(out, "memcpy_bytes", m->memcpy_rate);
+        seqmix_bench_put_number(out, "memcpy_bytes", m->memcpy_rate);
         fprintf(out, ", ");
-        put_number(out, "copy_bytes", m->copy);
+        seqmix_bench_put_number(out, "copy_bytes", m->copy);
         fprintf(out, ", ");
-        put_number(out, "update_bytes", m->update);
+        seqmix_bench_put_number(out, "update_bytes", m->update);
         fprintf(out, ", ");
-        put_number(out, "read_bytes", m->read);
+        seqmix_bench_put_number(out, "read_bytes", m->read);
         fprintf(out, "}");
     }
     fprintf(out, "},\n");
@@ -98,25 +98,25 @@ static void put_openblas(FILE *out, const struct seqmix_bench_openblas *blas)
     fprintf(out, "  \"openblas\": {\"present\": %s", blas->present ? "true" : "false");
     if (blas->present) {
         fprintf(out, ", ");
-        put_string(out, "core", blas->core);
+        seqmix_bench_put_string(out, "core", blas->core);
         fprintf(out, ", ");
-        put_string(out, "config", blas->config);
+        seqmix_bench_put_string(out, "config", blas->config);
         fprintf(out, ", \"threads\": %d, \"fallback\": %s", blas->threads, blas->fallback ? "true" : "false");
     }
     fprintf(out, ", ");
-    put_string(out, "note", blas->note);
+    seqmix_bench_put_string(out, "note", blas->note);
     fprintf(out, ", \"products\": [");
     for (int i = 0; i < blas->n; i++) {
         const struct seqmix_bench_blas_row *row = &blas->rows[i];
         fprintf(out, "%s\n    {", i > 0 ? "," : "");
-        put_string(out, "model", row->ours->entry.shape->name);
+        seqmix_bench_put_string(out, "model", row->ours->entry.shape->name);
         fprintf(out, ", ");
-        put_string(out, "shape", row->ours->dims);
+        seqmix_bench_put_string(out, "shape", row->ours->dims);
         fprintf(out, ", \"rows\": %" PRId64 ", \"form\": \"%s\", ", row->ours->entry.rows,
                 row->ours->entry.decode ? "decode" : "prefill");
-        put_number(out, "linear_seconds", row->ours->median);
+        seqmix_bench_put_number(out, "linear_seconds", row->ours->median);
         fprintf(out, ", ");
-        put_number(out, "sgemm_seconds", row->median < 0 ? (double)NAN : row->median);
+        seqmix_bench_put_number(out, "sgemm_seconds", row->median < 0 ? (double)NAN : row->median);
         fprintf(out, "}");
     }
     fprintf(out, "]},\n");
@@ -143,35 +143,35 @@ static void put_times(FILE *out, const struct seqmix_bench_result *r)
                    {"roofline_percent", 100.0 * r->bound_seconds / t}};
     fprintf(out, ", \"status\": \"timed\", \"samples\": %d, \"calls_a_sample\": %d, \"copies\": %d, ", r->samples,
             r->calls, r->copies);
-    put_string(out, "bound", r->bound);
+    seqmix_bench_put_string(out, "bound", r->bound);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         fprintf(out, ", ");
-        put_number(out, numbers[i].key, numbers[i].value);
+        seqmix_bench_put_number(out, numbers[i].key, numbers[i].value);
     }
 }
 
 static void put_result(FILE *out, const struct seqmix_bench_result *r)
 {
     fprintf(out, "    {");
-    put_string(out, "op", r->entry.op->name);
+    seqmix_bench_put_string(out, "op", r->entry.op->name);
     fprintf(out, ", ");
-    put_string(out, "kernel", r->kernel);
+    seqmix_bench_put_string(out, "kernel", r->kernel);
     fprintf(out, ", \"level\": %d, \"form\": \"%s\", ", r->level, r->entry.decode ? "decode" : "prefill");
-    put_string(out, "model", r->entry.shape->name);
+    seqmix_bench_put_string(out, "model", r->entry.shape->name);
     fprintf(out, ", ");
-    put_string(out, "shape", r->dims);
+    seqmix_bench_put_string(out, "shape", r->dims);
     fprintf(out, ", \"rows\": %" PRId64 ", ", r->entry.rows);
-    put_string(out, "dtype", seqmix_bench_dtype_name(r->entry.dtype));
+    seqmix_bench_put_string(out, "dtype", seqmix_bench_dtype_name(r->entry.dtype));
     fprintf(out, ", ");
-    put_number(out, "error", r->verdict.error);
+    seqmix_bench_put_number(out, "error", r->verdict.error);
     fprintf(out, ", ");
-    put_number(out, "error_bound", r->verdict.bound);
+    seqmix_bench_put_number(out, "error_bound", r->verdict.bound);
     if (r->samples > 0) {
         put_times(out, r);
     } else {
         const int skipped = r->skipped[0] != '\0';
         fprintf(out, ", \"status\": \"%s\", ", skipped ? "skipped" : "refused");
-        put_string(out, "why", skipped ? r->skipped : r->verdict.text);
+        seqmix_bench_put_string(out, "why", skipped ? r->skipped : r->verdict.text);
     }
     fprintf(out, "}");
 }

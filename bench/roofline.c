@@ -139,6 +139,11 @@ static double cache_bytes(int index, int name, double fallback)
     return kib > 0 ? 1024 * kib : bytes > 0 ? (double)bytes : fallback;
 }
 
+double seqmix_bench_llc_bytes(void)
+{
+    return cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20);
+}
+
 static double clamp(double value, double low, double high)
 {
     return value < low ? low : value > high ? high : value;
@@ -198,7 +203,7 @@ void seqmix_bench_roofline_measure(struct seqmix_bench_roofline *r, int workers,
     r->workers = init_probes(probes, workers);
     r->isa = probes[0].peaks->isa;
     r->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20);
-    r->llc_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    r->llc_bytes = seqmix_bench_llc_bytes();
     r->fma_one = best_rate(probes, 1, step_fma, seconds, windows);
     r->fma = workers == 1 ? r->fma_one : best_rate(probes, workers, step_fma, seconds, windows);
     if (take_buffers(probes, workers, 2.0 * EXP_FLOATS * sizeof(float))) {
