@@ -64,6 +64,10 @@ def build(name, text):
         for w in ("\u0120notwithstanding", "UNTO", "superc", "caf\u00c3\u00a9"):
             spec["model"]["vocab"].setdefault(w, len(spec["model"]["vocab"]))
         tok = Tokenizer.from_str(json.dumps(spec))
+    elif name == "tekken":  # as Mistral publishes it: text as it is, whole words first
+        spec = json.loads(tok.to_str())
+        spec["model"]["ignore_merges"] = True
+        tok = Tokenizer.from_str(json.dumps(spec))
     else:
         tok.normalizer = normalizers.NFC()
     if name == "neox":
