@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory taken piece by piece from one block. Without a block (base NULL) the same code only counts, so that what is asked
- * for and what is used cannot differ.
+ * for and what is used cannot differ. Setting `used` back gives pieces back; `peak` is what a block must hold.
  */
 #ifndef SEQMIX_MODEL_ARENA_H
 #define SEQMIX_MODEL_ARENA_H
@@ -11,7 +11,7 @@
 
 typedef struct seqmix_arena {
     char *base;
-    size_t used;
+    size_t used, peak;
 } seqmix_arena;
 
 #define SEQMIX_ARENA_ALIGN 256u
@@ -20,6 +20,7 @@ static inline void *seqmix_arena_take(seqmix_arena *arena, size_t bytes)
 {
     void *piece = arena->base != NULL ? arena->base + arena->used : NULL;
     arena->used += (bytes + SEQMIX_ARENA_ALIGN - 1) / SEQMIX_ARENA_ALIGN * SEQMIX_ARENA_ALIGN;
+    if (arena->used > arena->peak) arena->peak = arena->used;
     return piece;
 }
 

@@ -4,7 +4,7 @@
 
 size_t seqmix_memory_total(const seqmix_memory *m)
 {
-    return m->weights + m->parameters + m->state + m->buffers;
+    return m->weights + m->parameters + m->state + m->cache + m->buffers;
 }
 
 int64_t seqmix_memory_parse(const char *meminfo)
@@ -40,7 +40,9 @@ bool seqmix_memory_fits(const seqmix_memory *m, int64_t available, seqmix_why wh
         (void)snprintf(have, sizeof have, "how much is available is unknown");
     else
         (void)snprintf(have, sizeof have, "%.1f MiB available", mib((size_t)available));
-    return seqmix_fail(why,
-                       "%.1f MiB of memory needed (weights %.1f, parameters %.1f, state %.1f, buffers %.1f), but %s",
-                       mib(total), mib(m->weights), mib(m->parameters), mib(m->state), mib(m->buffers), have);
+    return seqmix_fail(
+        why,
+        "%.1f MiB of memory needed (weights %.1f, parameters %.1f, state %.1f, cache %.1f, buffers %.1f), "
+        "but %s",
+        mib(total), mib(m->weights), mib(m->parameters), mib(m->state), mib(m->cache), mib(m->buffers), have);
 }

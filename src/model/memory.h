@@ -9,6 +9,7 @@ typedef struct seqmix_memory {
     size_t weights;    /* mapped, as stored */
     size_t parameters; /* small ones, widened to f32 */
     size_t state;      /* all slots */
+    size_t cache;      /* keys and values */
     size_t buffers;    /* activations, workspace, logits */
 } seqmix_memory;
 

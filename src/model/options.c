@@ -7,17 +7,32 @@
 #include "view.h"
 
 const char seqmix_usage[] =
-    "usage: seqmix-run MODEL_DIR (--prompt TEXT | --prompt-file FILE | --tokens 1,2,3) [options]\n"
-    "       seqmix-run tokenize MODEL_DIR TEXT\n"
+    "usage: seqmix-run MODEL (--prompt TEXT | --prompt-file FILE | --tokens 1,2,3 | --batch FILE) [options]\n"
+    "       seqmix-run MODEL --bench [options]\n"
+    "       seqmix-run tokenize MODEL TEXT\n"
+    "       seqmix-run info MODEL [--json]\n"
+    "       seqmix-run parity DIR [--json]\n"
+    "       seqmix-run --quantize TYPE IN.gguf OUT.gguf\n"
     "\n"
-    "Runs a model (Hugging Face layout: config.json, model.safetensors or shards, tokenizer.json): the prompt in\n"
-    "chunks, then token by token, on the same weights and state. Supported: Mamba-1.\n"
+    "Runs a model: the prompt in chunks, then token by token, on the same weights and state. MODEL is a directory in "
+    "the\n"
+    "Hugging Face layout (config.json, model.safetensors or shards, tokenizer.json) or a GGUF file. Families: "
+    "Mamba-1,\n"
+    "Mamba-2, Nemotron-H (dense, MoE), Qwen3.5 (dense, MoE), Qwen3-Next. info tells sizes, types and memory; parity\n"
+    "compares every checkpoint below DIR with the logits and tokens expected of it.\n"
     "\n"
     "  --prompt TEXT       the text to go on from\n"
     "  --prompt-file FILE  the same from a file; - is standard input\n"
     "  --tokens LIST       the same as token ids, separated by commas\n"
+    "  --batch FILE        several prompts, one a line, run together\n"
+    "  --chat              the prompt is what a user says in a chat, in the format of the model's family\n"
+    "  --system TEXT       with --chat: the system message\n"
+    "  --think             with --chat: the model thinks before it answers\n"
+    "  --hide-thinking     with --chat: its thinking is not printed\n"
     "  -n N                tokens to generate (default 64)\n"
     "  --prefill-rows R    rows per prefill step (default 128)\n"
+    "  --context C         rows of the attention cache (default: prompt and N)\n"
+    "  --invariant         one order of arithmetic for every row count: cuts and company change no bit\n"
     "  --workers W         threads (default 1)\n"
     "  --temperature T     0 = greedy (default)\n"
     "  --top-k K           sample from the K most likely; 0 = all (default)\n"
@@ -25,6 +40,9 @@ const char seqmix_usage[] =
     "  --seed S            of the sampling (default 0)\n"
     "  --level LEVEL       at most this rung: ref, generic, avx2, avx512, amx\n"
     "  --ignore-eos        go on after an end-of-text token\n"
+    "  --bench             time prefill at several widths and decode, against the memory's and the file's speed\n"
+    "  --bench-rows R      rows of its prompt (default 512)\n"
+    "  --profile           the time of each op and kind of layer\n"
     "  --json              one JSON object on standard output instead of the text\n"
     "  --no-stream         print the text when it is complete\n"
     "  --verbose           sizes, memory, kernels and progress on standard error\n"
@@ -48,8 +66,19 @@ static const row rows[] = {
     {"--prompt", TEXT, AT(prompt), 0, 0},
     {"--prompt-file", TEXT, AT(prompt_file), 0, 0},
     {"--tokens", IDS, AT(tokens), 0, 0},
+    {"--batch", TEXT, AT(batch_file), 0, 0},
+    {"--quantize", TEXT, AT(quantize), 0, 0},
+    {"--chat", ON, AT(chat), 0, 0},
+    {"--system", TEXT, AT(system), 0, 0},
+    {"--think", ON, AT(think), 0, 0},
+    {"--hide-thinking", ON, AT(hide_thinking), 0, 0},
     {"-n", WHOLE, AT(n), 0, 1e9},
     {"--prefill-rows", WHOLE, AT(prefill_rows), 1, 65536},
+    {"--context", WHOLE, AT(context), 1, 16777216},
+    {"--invariant", ON, AT(invariant), 0, 0},
+    {"--bench", ON, AT(bench), 0, 0},
+    {"--bench-rows", WHOLE, AT(bench_rows), 1, 65536},
+    {"--profile", ON, AT(profile), 0, 0},
     {"--workers", WHOLE, AT(workers), 1, 1024},
     {"--temperature", NUMBER, AT(temperature), 0, 1000},
     {"--top-k", WHOLE, AT(top_k), 0, 1e9},
@@ -142,7 +171,9 @@ static bool set_positional(seqmix_options *o, const char *value, seqmix_why why)
 {
     if (o->model_dir == NULL)
         o->model_dir = value;
-    else if (o->tokenize && o->prompt == NULL)
+    else if (o->quantize != NULL && o->output == NULL)
+        o->output = value;
+    else if (o->command == SEQMIX_COMMAND_TOKENIZE && o->prompt == NULL)
         o->prompt = value;
     else
         return seqmix_fail(why, "'%.64s' is one argument too many", value);
@@ -152,22 +183,34 @@ static bool set_positional(seqmix_options *o, const char *value, seqmix_why why)
 static bool check(const seqmix_options *o, seqmix_why why)
 {
     if (o->help) return true;
-    if (o->model_dir == NULL) return seqmix_fail(why, "no MODEL_DIR");
-    int given = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->tokens_given ? 1 : 0);
-    if (o->tokenize) return (given == 1 && !o->tokens_given) || seqmix_fail(why, "tokenize needs one TEXT");
-    if (given != 1)
-        return seqmix_fail(why, "exactly one of --prompt, --prompt-file and --tokens is needed, %d are given", given);
-    return true;
+    if (o->model_dir == NULL) return seqmix_fail(why, "no MODEL");
+    int given = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->tokens_given ? 1 : 0) + (o->batch_file != NULL);
+    if (o->command == SEQMIX_COMMAND_TOKENIZE)
+        return (given == 1 && !o->tokens_given && o->batch_file == NULL) || seqmix_fail(why, "tokenize needs one TEXT");
+    if (o->quantize != NULL && o->output == NULL) return seqmix_fail(why, "--quantize needs IN.gguf and OUT.gguf");
+    bool needs_prompt = o->command == SEQMIX_COMMAND_RUN && !o->bench && o->quantize == NULL;
+    if (given != (needs_prompt ? 1 : 0))
+        return seqmix_fail(why,
+                           needs_prompt
+                               ? "exactly one of --prompt, --prompt-file, --tokens and --batch is needed, %d are given"
+                               : "no prompt is needed, %d are given",
+                           given);
+    return !(o->chat && o->tokens_given) || seqmix_fail(why, "--chat needs a text, not --tokens");
+}
+
+/* The first word, where it is no path of a model. */
+static seqmix_command command_of(const char *word)
+{
+    if (strcmp(word, "tokenize") == 0) return SEQMIX_COMMAND_TOKENIZE;
+    if (strcmp(word, "info") == 0) return SEQMIX_COMMAND_INFO;
+    return strcmp(word, "parity") == 0 ? SEQMIX_COMMAND_PARITY : SEQMIX_COMMAND_RUN;
 }
 
 bool seqmix_options_parse(int argc, char **argv, seqmix_options *o, seqmix_why why)
 {
-    *o = (seqmix_options){.n = 64, .prefill_rows = 128, .workers = 1, .top_p = 1.0F, .stream = true};
-    int i = 1;
-    if (argc > 1 && strcmp(argv[1], "tokenize") == 0) {
-        o->tokenize = true;
-        i = 2;
-    }
+    *o = (seqmix_options){.n = 64, .prefill_rows = 128, .bench_rows = 512, .workers = 1, .top_p = 1.0F, .stream = true};
+    if (argc > 1) o->command = command_of(argv[1]);
+    int i = o->command == SEQMIX_COMMAND_RUN ? 1 : 2;
     for (bool only_positional = false; i < argc; i++) {
         const row *found = NULL;
         for (size_t k = 0; k < N_ROWS && !only_positional; k++)

@@ -6,14 +6,25 @@
 #include "buffer.h"
 #include "json.h"
 
+typedef enum seqmix_command {
+    SEQMIX_COMMAND_RUN,
+    SEQMIX_COMMAND_TOKENIZE,
+    SEQMIX_COMMAND_INFO,
+    SEQMIX_COMMAND_PARITY
+} seqmix_command;
+
 typedef struct seqmix_options {
-    const char *model_dir;
-    bool help, tokenize;
-    const char *prompt;      /* text, or NULL; with tokenize the text to cut */
-    const char *prompt_file; /* "-" = standard input; or NULL */
-    seqmix_ids tokens;       /* --tokens */
+    seqmix_command command;
+    const char *model_dir; /* or a GGUF file */
+    bool help, bench, profile, invariant, chat, think, hide_thinking;
+    const char *system;            /* with chat; or NULL */
+    const char *quantize, *output; /* a tensor type, and the file to write */
+    const char *batch_file;        /* one prompt a line; or NULL */
+    const char *prompt;            /* text, or NULL; with tokenize the text to cut */
+    const char *prompt_file;       /* "-" = standard input; or NULL */
+    seqmix_ids tokens;             /* --tokens */
     bool tokens_given;
-    int64_t n, prefill_rows, workers, top_k, seed;
+    int64_t n, prefill_rows, context, bench_rows, workers, top_k, seed; /* context 0: as much as the run needs */
     float temperature, top_p;
     int32_t level_cap; /* SEQMIX_LEVEL_CPU_*, 0 = best */
     bool json, verbose, stream, ignore_eos;

@@ -29,9 +29,11 @@ const char *seqmix_report_level(const seqmix_session *session)
     }
 }
 
+/* Of the first block's largest matrices: what most of the file is in. */
 static const char *weights_dtype(const seqmix_model *model)
 {
-    return seqmix_st_dtype_name(model->embedding.dtype);
+    const char *name = seqmix_gguf_type_name(seqmix_gguf_dtype_type(model->head.dtype));
+    return name != NULL ? name : "?";
 }
 
 void seqmix_report_model(const char *dir, const seqmix_model *model, FILE *to)
@@ -39,17 +41,17 @@ void seqmix_report_model(const char *dir, const seqmix_model *model, FILE *to)
     const seqmix_config *c = &model->config;
     (void)fprintf(
         to, "%s: %s, %lld layers, width %lld, vocabulary %lld, %.2f M parameters, %.1f MiB %s in %lld file%s\n", dir,
-        c->family_name, (long long)c->layers, (long long)c->hidden, (long long)c->vocab,
-        (double)seqmix_weights_count(&model->weights) / 1e6, (double)seqmix_weights_bytes(&model->weights) / 1048576.0,
-        weights_dtype(model), (long long)model->weights.st.n_parts, model->weights.st.n_parts == 1 ? "" : "s");
+        c->family_name, (long long)c->layers, (long long)c->hidden, (long long)c->vocab, (double)model->elements / 1e6,
+        (double)model->weight_bytes / 1048576.0, weights_dtype(model), (long long)seqmix_weights_files(&model->weights),
+        seqmix_weights_files(&model->weights) == 1 ? "" : "s");
 }
 
 void seqmix_report_session(const seqmix_session *session, FILE *to)
 {
     const seqmix_memory *m = seqmix_session_memory(session);
-    (void)fprintf(to, "memory: weights %.2f MiB mapped, parameters %.2f, state %.2f, buffers %.2f\n",
+    (void)fprintf(to, "memory: weights %.2f MiB mapped, parameters %.2f, state %.2f, cache %.2f, buffers %.2f\n",
                   (double)m->weights / 1048576.0, (double)m->parameters / 1048576.0, (double)m->state / 1048576.0,
-                  (double)m->buffers / 1048576.0);
+                  (double)m->cache / 1048576.0, (double)m->buffers / 1048576.0);
     int32_t n;
     const seqmix_called *called = seqmix_session_called(session, &n);
     for (int32_t i = 0; i < n; i++)
@@ -95,25 +97,26 @@ static void add_model(cJSON *to, const seqmix_run *run)
     add_number(o, "layers", (double)c->layers);
     add_number(o, "hidden", (double)c->hidden);
     add_number(o, "vocab", (double)c->vocab);
-    run->model->family->describe(c, o);
+    seqmix_config_describe(c, o);
     (void)cJSON_AddStringToObject(o, "dtype", weights_dtype(run->model));
-    add_number(o, "parameters", (double)seqmix_weights_count(&run->model->weights));
-    add_number(o, "files", (double)run->model->weights.st.n_parts);
+    add_number(o, "parameters", (double)run->model->elements);
+    add_number(o, "files", (double)seqmix_weights_files(&run->model->weights));
     cJSON *bytes = cJSON_AddObjectToObject(o, "bytes");
     add_number(bytes, "weights", (double)m->weights);
     add_number(bytes, "parameters", (double)m->parameters);
     add_number(bytes, "state", (double)m->state);
+    add_number(bytes, "cache", (double)m->cache);
     add_number(bytes, "buffers", (double)m->buffers);
 }
 
 /* A NUL, which a model may produce, would end a C string early; it becomes U+FFFD. */
-static void add_text(cJSON *to, const seqmix_run *run)
+static void add_text(cJSON *to, const seqmix_answer *answer, bool has_text)
 {
     seqmix_bytes copy = {0};
-    bool ok = run->has_text;
-    for (size_t i = 0; ok && i + 1 < run->text->n; i++) {
-        bool nul = run->text->data[i] == 0;
-        ok = seqmix_bytes_add(&copy, nul ? (const void *)"\xEF\xBF\xBD" : &run->text->data[i], nul ? 3 : 1);
+    bool ok = has_text;
+    for (size_t i = 0; ok && i + 1 < answer->text.n; i++) {
+        bool nul = answer->text.data[i] == 0;
+        ok = seqmix_bytes_add(&copy, nul ? (const void *)"\xEF\xBF\xBD" : &answer->text.data[i], nul ? 3 : 1);
     }
     ok = ok && seqmix_bytes_add(&copy, "", 1);
     if (ok)
@@ -123,14 +126,65 @@ static void add_text(cJSON *to, const seqmix_run *run)
     free(copy.data);
 }
 
+static void add_answer(cJSON *to, const seqmix_answer *answer, bool has_text)
+{
+    add_ids(to, "prompt_tokens", answer->prompt);
+    add_ids(to, "tokens", &answer->generated);
+    add_text(to, answer, has_text);
+    (void)cJSON_AddStringToObject(to, "finish", answer->finish != NULL ? answer->finish : "?");
+}
+
+static void add_answers(cJSON *to, const seqmix_run *run)
+{
+    if (!run->batch) {
+        add_answer(to, run->answers, run->has_text);
+        return;
+    }
+    cJSON *list = cJSON_AddArrayToObject(to, "answers");
+    for (int32_t i = 0; list != NULL && i < run->n_answers; i++) {
+        cJSON *one = cJSON_CreateObject();
+        add_answer(one, &run->answers[i], run->has_text);
+        (void)cJSON_AddItemToArray(list, one);
+    }
+}
+
+static void add_profile(cJSON *to, const seqmix_run *run)
+{
+    int32_t n;
+    const seqmix_called *called = seqmix_session_called(run->session, &n);
+    cJSON *ops = cJSON_AddObjectToObject(to, "profile_ops"), *kinds = cJSON_AddObjectToObject(to, "profile_kinds");
+    for (int32_t i = 0; i < n; i++)
+        if (run->profile->op_calls[i] > 0) add_number(ops, called[i].name, run->profile->op_ms[i]);
+    for (int k = 0; k < SEQMIX_N_KINDS; k++)
+        if (run->profile->kind_ms[k] > 0.0)
+            add_number(kinds, k == SEQMIX_KIND_NONE ? "embedding and head" : seqmix_kind_names[k],
+                       run->profile->kind_ms[k]);
+}
+
+void seqmix_report_profile(const seqmix_run *run, FILE *to)
+{
+    int32_t n;
+    const seqmix_called *called = seqmix_session_called(run->session, &n);
+    const seqmix_profile *p = run->profile;
+    double all = 0.0;
+    for (int32_t i = 0; i < n; i++)
+        all += p->op_ms[i];
+    for (int32_t i = 0; i < n; i++)
+        if (p->op_calls[i] > 0)
+            (void)fprintf(to, "op   %-24s %8lld calls %10.2f ms %5.1f %%\n", called[i].name, (long long)p->op_calls[i],
+                          p->op_ms[i], 100.0 * p->op_ms[i] / all);
+    for (int k = 0; k < SEQMIX_N_KINDS; k++)
+        if (p->kind_ms[k] > 0.0)
+            (void)fprintf(to, "kind %-24s                %10.2f ms %5.1f %%\n",
+                          k == SEQMIX_KIND_NONE ? "embedding and head" : seqmix_kind_names[k], p->kind_ms[k],
+                          100.0 * p->kind_ms[k] / all);
+}
+
 bool seqmix_report_json(const seqmix_run *run, FILE *to)
 {
     cJSON *o = cJSON_CreateObject();
     if (o == NULL) return false;
-    add_ids(o, "prompt_tokens", run->prompt);
-    add_ids(o, "tokens", run->generated);
-    add_text(o, run);
-    (void)cJSON_AddStringToObject(o, "finish", run->finish);
+    add_answers(o, run);
     add_number(add_phase(o, "prefill", run->prefill), "prefill_rows", (double)run->prefill_rows);
     (void)add_phase(o, "decode", run->decode);
     add_number(o, "workers", (double)run->workers);
@@ -140,6 +194,7 @@ bool seqmix_report_json(const seqmix_run *run, FILE *to)
     const seqmix_called *called = seqmix_session_called(run->session, &n);
     for (int32_t i = 0; i < n; i++)
         (void)cJSON_AddStringToObject(kernels, called[i].name, called[i].kernel);
+    if (run->profile != NULL) add_profile(o, run);
     add_model(o, run);
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);

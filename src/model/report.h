@@ -4,6 +4,8 @@
 #define SEQMIX_MODEL_REPORT_H
 
 #include "buffer.h"
+#include "chat.h"
+#include "sample.h"
 #include "session.h"
 
 typedef struct seqmix_phase {
@@ -11,16 +13,30 @@ typedef struct seqmix_phase {
     double ms;
 } seqmix_phase;
 
+/* What is made of one prompt. */
+typedef struct seqmix_answer {
+    const seqmix_ids *prompt;
+    seqmix_ids generated;
+    seqmix_sampler sampler;
+    seqmix_utf8_stream stream; /* of the text, or */
+    seqmix_chat_view view;     /* in a chat */
+    seqmix_bytes text;         /* well-formed UTF-8, at the end a NUL behind it */
+    size_t printed;            /* of it */
+    int32_t token;             /* chosen last */
+    const char *finish;        /* "length", "stop", "context", "interrupted"; NULL: it goes on */
+} seqmix_answer;
+
 typedef struct seqmix_run {
     const char *model_dir;
     const seqmix_model *model;
     const seqmix_session *session;
-    const seqmix_ids *prompt, *generated;
-    const seqmix_bytes *text; /* well-formed UTF-8, a NUL behind it */
-    bool has_text;            /* there is a tokenizer */
+    const seqmix_answer *answers;
+    int32_t n_answers;
+    bool batch;    /* several, as a list */
+    bool has_text; /* there is a tokenizer */
     int64_t prefill_rows, workers;
     seqmix_phase prefill, decode;
-    const char *finish; /* "length", "stop", "interrupted" */
+    const seqmix_profile *profile; /* or NULL */
 } seqmix_run;
 
 /* The highest rung among the kernels that run. */
@@ -28,6 +44,8 @@ const char *seqmix_report_level(const seqmix_session *session);
 void seqmix_report_model(const char *dir, const seqmix_model *model, FILE *to);
 void seqmix_report_session(const seqmix_session *session, FILE *to);
 void seqmix_report_phases(const seqmix_run *run, FILE *to);
+/* Shares of the time, by op and by kind of layer. */
+void seqmix_report_profile(const seqmix_run *run, FILE *to);
 bool seqmix_report_json(const seqmix_run *run, FILE *to);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct seqmix_choice {
     double weight;
 } choice;
 
-int32_t seqmix_argmax(const float *logits, int64_t n)
+int32_t seqmix_greedy_token(const float *logits, int64_t n)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
@@ -86,7 +86,7 @@ static int64_t select_best(choice *heap, int64_t n, int64_t at_most, double top_
 
 int32_t seqmix_sample(seqmix_sampler *s, const float *logits, int64_t n)
 {
-    int32_t best = seqmix_argmax(logits, n);
+    int32_t best = seqmix_greedy_token(logits, n);
     if (!(s->temperature > 0.0F)) return best;
     if (s->room < n) {
         choice *grown = realloc(s->choices, (size_t)n * sizeof *grown);

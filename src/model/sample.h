@@ -16,7 +16,7 @@ typedef struct seqmix_sampler {
 } seqmix_sampler;
 
 /* The first of the largest. */
-int32_t seqmix_argmax(const float *logits, int64_t n);
+int32_t seqmix_greedy_token(const float *logits, int64_t n);
 /* Finite logits, n >= 1. -1 without memory. */
 int32_t seqmix_sample(seqmix_sampler *s, const float *logits, int64_t n);
 void seqmix_sampler_free(seqmix_sampler *s);

@@ -67,16 +67,34 @@ bool seqmix_tokenizer_normalize(const seqmix_tokenizer *t, const unsigned char *
 
 /* ---- added tokens ---- */
 
+typedef struct encoding {
+    seqmix_tokenizer *t;
+    seqmix_ids *out;
+    bool plain; /* special tokens are not looked for */
+    seqmix_why why;
+} encoding;
+
 /* The longest added token of the wanted kind at `at`, or NULL. */
-static const seqmix_added *added_at(const seqmix_tokenizer *t, const unsigned char *text, size_t n, size_t at,
-                                    bool normalized)
+static const seqmix_added *added_at(const encoding *e, const unsigned char *text, size_t n, size_t at, bool normalized)
 {
+    const seqmix_tokenizer *t = e->t;
     size_t last = t->first_added[text[at] + 1];
     for (size_t i = t->first_added[text[at]]; i < last; i++) {
         const seqmix_added *a = &t->added[i];
-        if (a->normalized == normalized && a->n <= n - at && memcmp(a->text, text + at, a->n) == 0) return a;
+        if (a->normalized != normalized || a->n > n - at || memcmp(a->text, text + at, a->n) != 0) continue;
+        if (!e->plain || !t->tokens[a->id].special) return a;
     }
     return NULL;
+}
+
+int32_t seqmix_tokenizer_find(const seqmix_tokenizer *t, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < t->n_added; i++) {
+        const seqmix_token *token = &t->tokens[t->added[i].id];
+        if (token->n == n && memcmp(t->text.data + token->offset, text, n) == 0) return t->added[i].id;
+    }
+    return -1;
 }
 
 static bool word_before(const unsigned char *text, size_t at)
@@ -113,12 +131,6 @@ static bool widen(const seqmix_added *a, const unsigned char *text, size_t n, si
     return true;
 }
 
-typedef struct encoding {
-    seqmix_tokenizer *t;
-    seqmix_ids *out;
-    seqmix_why why;
-} encoding;
-
 typedef bool (*plain_fn)(const encoding *e, const unsigned char *text, size_t n);
 
 /* Emits the added tokens of one kind and passes the text between them on. */
@@ -126,7 +138,7 @@ static bool cut_added(const encoding *e, const unsigned char *text, size_t n, bo
 {
     size_t done = 0, at = 0;
     while (at < n) {
-        const seqmix_added *a = added_at(e->t, text, n, at, normalized);
+        const seqmix_added *a = added_at(e, text, n, at, normalized);
         seqmix_range match = {at, a != NULL ? at + a->n : at + 1};
         if (a != NULL && widen(a, text, n, done, &match)) {
             if (match.begin > done && !plain(e, text + done, match.begin - done)) return false;
@@ -170,17 +182,33 @@ static bool add_all(seqmix_ids *out, const seqmix_ids *ids)
     return true;
 }
 
+static bool encode(const encoding *e, const void *text, size_t n)
+{
+    if (n >= MAX_TEXT) return seqmix_fail(e->why, "text of %zu bytes (limit %zu)", n, MAX_TEXT);
+    size_t bad = seqmix_utf8_check(text, n);
+    if (bad < n) return seqmix_fail(e->why, "the text is not UTF-8 at byte %zu of %zu", bad, n);
+    return cut_added(e, text, n, false, encode_raw);
+}
+
 bool seqmix_tokenizer_encode(seqmix_tokenizer *t, const void *text, size_t n, bool with_template, seqmix_ids *out,
                              seqmix_why why)
 {
-    if (n >= MAX_TEXT) return seqmix_fail(why, "text of %zu bytes (limit %zu)", n, MAX_TEXT);
-    size_t bad = seqmix_utf8_check(text, n);
-    if (bad < n) return seqmix_fail(why, "the text is not UTF-8 at byte %zu of %zu", bad, n);
-    encoding e = {t, out, why};
+    encoding e = {t, out, false, why};
     if (with_template && !add_all(out, &t->before)) return seqmix_fail(why, "no memory for the tokens");
-    if (!cut_added(&e, text, n, false, encode_raw)) return false;
+    if (!encode(&e, text, n)) return false;
     if (with_template && !add_all(out, &t->after)) return seqmix_fail(why, "no memory for the tokens");
     return true;
+}
+
+bool seqmix_tokenizer_begin(const seqmix_tokenizer *t, seqmix_ids *out)
+{
+    return add_all(out, &t->before);
+}
+
+bool seqmix_tokenizer_encode_plain(seqmix_tokenizer *t, const void *text, size_t n, seqmix_ids *out, seqmix_why why)
+{
+    encoding e = {t, out, true, why};
+    return encode(&e, text, n);
 }
 
 bool seqmix_tokenizer_decode(const seqmix_tokenizer *t, seqmix_utf8_stream *stream, const int32_t *ids, size_t n,

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tokenizer.json to a tokenizer. Vocabulary keys are written with one printable character per byte (GPT-2's alphabet); they
- * become bytes here, once. A key with characters outside that alphabet cannot come out of the merges and is kept for
- * decoding only. What is not supported is refused by name rather than skipped: a wrong cut is a wrong model.
+ * tokenizer.json to a tokenizer. What is not supported is refused by name rather than skipped: a wrong cut is a wrong model.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include <utf8proc.h>
 
 #include "file.h"
-#include "tokenizer_impl.h"
+#include "tokenizer_build.h"
 
-#define MAX_ID    ((INT64_C(1) << 24) - 1)
+#define MAX_ID    SEQMIX_TOKENIZER_MAX_ID
 #define MAX_DEPTH 8
 
 typedef struct loader {
-    seqmix_tokenizer *t;
+    seqmix_builder b;
+    seqmix_tokenizer *t; /* b.t */
     const cJSON *root;
     const char **keys; /* by id, as the file writes them; NULL = none */
-    seqmix_bytes scratch;
-    int16_t byte_of[324]; /* character of the alphabet -> byte, or -1 */
     bool byte_level;
     seqmix_why why;
 } loader;
@@ -49,46 +46,6 @@ static bool no_memory(const loader *l)
 
 /* ---- vocabulary ---- */
 
-static void fill_alphabet(loader *l)
-{
-    int spare = 256;
-    for (int i = 0; i < 324; i++)
-        l->byte_of[i] = -1;
-    for (int b = 0; b < 256; b++) {
-        bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-        l->byte_of[printable ? b : spare++] = (int16_t)b;
-    }
-}
-
-/* The bytes of n bytes of key, into scratch. False, with scratch holding the key itself, when it is not of the alphabet. */
-static bool key_to_bytes(loader *l, const char *key, size_t n, bool *mapped)
-{
-    const unsigned char *s = (const unsigned char *)key;
-    *mapped = true;
-    l->scratch.n = 0;
-    for (size_t at = 0; at < n && *mapped;) {
-        uint32_t code = 0;
-        int length = seqmix_utf8_next(s + at, n - at, &code);
-        *mapped = length > 0 && code < 324 && l->byte_of[code] >= 0;
-        if (!*mapped) break;
-        unsigned char byte = (unsigned char)l->byte_of[code];
-        if (!seqmix_bytes_add(&l->scratch, &byte, 1)) return no_memory(l);
-        at += (size_t)length;
-    }
-    if (*mapped) return true;
-    l->scratch.n = 0;
-    return seqmix_bytes_add(&l->scratch, key, n) || no_memory(l);
-}
-
-static bool set_token(loader *l, int64_t id, const void *text, size_t n)
-{
-    seqmix_token *token = &l->t->tokens[id];
-    token->offset = l->t->text.n;
-    token->n = n;
-    token->present = true;
-    return seqmix_bytes_add(&l->t->text, text, n) || no_memory(l);
-}
-
 static bool load_vocab(loader *l, const cJSON *vocab)
 {
     for (const cJSON *node = vocab->child; node != NULL; node = node->next) {
@@ -97,12 +54,7 @@ static bool load_vocab(loader *l, const cJSON *vocab)
             return seqmix_fail(l->why, "tokens '%.64s' and '%.64s' both have id %lld", l->keys[id], node->string,
                                (long long)id);
         l->keys[id] = node->string;
-        bool mapped, known = false;
-        if (!key_to_bytes(l, node->string, strlen(node->string), &mapped)) return false;
-        if (!set_token(l, id, l->scratch.data, l->scratch.n)) return false;
-        if (!mapped || l->scratch.n == 0) continue;
-        if (!seqmix_bpe_add_token(l->t->bpe, l->scratch.data, l->scratch.n, (int32_t)id, &known))
-            return known ? seqmix_fail(l->why, "token '%.64s' occurs twice", node->string) : no_memory(l);
+        if (!seqmix_builder_token(&l->b, id, node->string, strlen(node->string))) return false;
     }
     return true;
 }
@@ -133,29 +85,8 @@ static bool load_merge(loader *l, const cJSON *node, int64_t rank)
 {
     const char *left = "", *right = "";
     size_t left_n = 0;
-    bool left_mapped, right_mapped;
-    if (!merge_halves(l, node, rank, &left, &left_n, &right)) return false;
-    seqmix_bytes both = {0};
-    bool ok = key_to_bytes(l, left, left_n, &left_mapped) &&
-              (seqmix_bytes_add(&both, l->scratch.data, l->scratch.n) || no_memory(l));
-    size_t cut = both.n;
-    ok = ok && key_to_bytes(l, right, strlen(right), &right_mapped) &&
-         (seqmix_bytes_add(&both, l->scratch.data, l->scratch.n) || no_memory(l));
-    if (ok && left_mapped && right_mapped) {
-        int32_t a = cut > 0 ? seqmix_bpe_find(l->t->bpe, both.data, cut) : -1;
-        int32_t b = both.n > cut ? seqmix_bpe_find(l->t->bpe, both.data + cut, both.n - cut) : -1;
-        int32_t whole = a >= 0 && b >= 0 ? seqmix_bpe_find(l->t->bpe, both.data, both.n) : -1;
-        if (whole >= 0)
-            seqmix_bpe_add_merge(l->t->bpe, a, b, (int32_t)rank, whole);
-        else
-            ok = seqmix_fail(l->why, "merge %lld ('%.32s' with '%.32s'): %s is not in the vocabulary", (long long)rank,
-                             left, right,
-                             a < 0   ? "the left half"
-                             : b < 0 ? "the right half"
-                                     : "the whole");
-    }
-    free(both.data);
-    return ok;
+    return merge_halves(l, node, rank, &left, &left_n, &right) &&
+           seqmix_builder_merge(&l->b, rank, left, left_n, right, strlen(right));
 }
 
 /* Every id of the vocabulary and of the added tokens is checked here; *count gets the highest plus one. */
@@ -207,11 +138,10 @@ static bool load_model(loader *l)
     if (added != NULL && !cJSON_IsArray(added)) return seqmix_fail(l->why, "added_tokens is not an array");
     int64_t count;
     if (!count_ids(l, vocab, added, &count)) return false;
-    l->t->n_tokens = (int32_t)count;
-    l->t->tokens = calloc((size_t)count, sizeof *l->t->tokens);
     l->keys = calloc((size_t)count, sizeof *l->keys);
-    l->t->bpe = seqmix_bpe_create((size_t)cJSON_GetArraySize(vocab), (size_t)cJSON_GetArraySize(merges));
-    if (l->t->tokens == NULL || l->keys == NULL || l->t->bpe == NULL) return no_memory(l);
+    if (l->keys == NULL) return no_memory(l);
+    if (!seqmix_builder_room(&l->b, count, (size_t)cJSON_GetArraySize(vocab), (size_t)cJSON_GetArraySize(merges)))
+        return false;
     if (!load_vocab(l, vocab)) return false;
     int64_t rank = 0;
     for (const cJSON *node = merges->child; node != NULL; node = node->next)
@@ -221,68 +151,33 @@ static bool load_model(loader *l)
 
 /* ---- added tokens ---- */
 
-static bool load_added(loader *l, const cJSON *node, seqmix_added *a)
+static bool load_added(loader *l, const cJSON *node)
 {
-    const cJSON *content = item(node, "content");
+    const char *content = item(node, "content")->valuestring;
     int64_t id = (int64_t)item(node, "id")->valuedouble; /* checked by count_ids */
-    const unsigned char *text = (const unsigned char *)content->valuestring;
-    size_t n = strlen(content->valuestring);
-    if (seqmix_utf8_check(text, n) < n) return seqmix_fail(l->why, "added token %lld is not UTF-8", (long long)id);
-    if (l->keys[id] != NULL && strcmp(l->keys[id], content->valuestring) != 0)
-        return seqmix_fail(l->why, "added token '%.64s' has id %lld, which is that of '%.64s'", content->valuestring,
-                           (long long)id, l->keys[id]);
-    l->keys[id] = content->valuestring;
+    if (l->keys[id] != NULL && strcmp(l->keys[id], content) != 0)
+        return seqmix_fail(l->why, "added token '%.64s' has id %lld, which is that of '%.64s'", content, (long long)id,
+                           l->keys[id]);
+    l->keys[id] = content;
     bool special = truth(node, "special", false);
-    *a = (seqmix_added){.id = (int32_t)id,
-                        .single_word = truth(node, "single_word", false),
-                        .lstrip = truth(node, "lstrip", false),
-                        .rstrip = truth(node, "rstrip", false),
-                        .normalized = truth(node, "normalized", !special)};
-    /* Its text is its content, whatever the alphabet would make of it. */
-    if (!set_token(l, id, text, n)) return false;
-    l->t->tokens[id].special = special;
-    if (a->normalized) return seqmix_tokenizer_normalize(l->t, text, n, &a->text, &a->n, l->why);
-    a->text = malloc(n + 1);
-    if (a->text == NULL) return no_memory(l);
-    memcpy(a->text, text, n + 1);
-    a->n = n;
-    return true;
-}
-
-static int by_first_byte(const void *a, const void *b)
-{
-    const seqmix_added *x = a, *y = b;
-    if (x->text[0] != y->text[0]) return x->text[0] < y->text[0] ? -1 : 1;
-    if (x->n != y->n) return x->n > y->n ? -1 : 1;
-    int order = memcmp(x->text, y->text, x->n);
-    return order != 0 ? order : x->id < y->id ? -1 : x->id > y->id;
+    seqmix_added options = {.id = (int32_t)id,
+                            .single_word = truth(node, "single_word", false),
+                            .lstrip = truth(node, "lstrip", false),
+                            .rstrip = truth(node, "rstrip", false),
+                            .normalized = truth(node, "normalized", !special)};
+    return seqmix_builder_added(&l->b, &options, content, strlen(content), special);
 }
 
 static bool load_all_added(loader *l)
 {
     const cJSON *list = item(l->root, "added_tokens");
-    seqmix_tokenizer *t = l->t;
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
     if (n == 0) return true;
-    t->added = calloc((size_t)n, sizeof *t->added);
-    if (t->added == NULL) return no_memory(l);
-    for (const cJSON *node = list->child; node != NULL; node = node->next) {
-        seqmix_added *a = &t->added[t->n_added];
-        if (!load_added(l, node, a)) return false;
-        /* Nothing to look for. */
-        if (a->n == 0)
-            free(a->text);
-        else
-            t->n_added++;
-    }
-    if (t->n_added > 0) qsort(t->added, t->n_added, sizeof *t->added, by_first_byte);
-    size_t at = 0;
-    for (unsigned b = 0; b < 256; b++) {
-        t->first_added[b] = at;
-        while (at < t->n_added && t->added[at].text[0] == b)
-            at++;
-    }
-    t->first_added[256] = at;
+    l->t->added = calloc((size_t)n, sizeof *l->t->added);
+    if (l->t->added == NULL) return no_memory(l);
+    for (const cJSON *node = list->child; node != NULL; node = node->next)
+        if (!load_added(l, node)) return false;
+    seqmix_builder_sort_added(&l->b);
     return true;
 }
 
@@ -423,9 +318,6 @@ static bool check_decoder(const loader *l)
 static bool load(loader *l)
 {
     if (!cJSON_IsObject(l->root)) return seqmix_fail(l->why, "not a JSON object");
-    l->t->pretokenizer = seqmix_pretokenizer_create();
-    if (l->t->pretokenizer == NULL) return no_memory(l);
-    fill_alphabet(l);
     if (!load_normalizer(l, item(l->root, "normalizer"), 0) || !load_model(l) || !load_all_added(l) ||
         !load_pretokenizer(l, item(l->root, "pre_tokenizer"), 0) ||
         !load_postprocessor(l, item(l->root, "post_processor"), 0) || !check_decoder(l))
@@ -441,18 +333,14 @@ seqmix_tokenizer *seqmix_tokenizer_parse(const void *bytes, size_t size, const c
     bool ok = root != NULL;
     if (ok) {
         l.root = root;
-        l.t = calloc(1, sizeof *l.t);
-        ok = l.t != NULL ? load(&l) : no_memory(&l);
+        ok = seqmix_builder_begin(&l.b, l.why);
+        l.t = l.b.t;
+        ok = ok && load(&l);
     }
-    if (!ok) {
-        (void)seqmix_fail(why, "%s: %s", label, reason);
-        seqmix_tokenizer_free(l.t);
-        l.t = NULL;
-    }
+    if (!ok) (void)seqmix_fail(why, "%s: %s", label, reason);
     free(l.keys);
-    free(l.scratch.data);
     cJSON_Delete(root);
-    return l.t;
+    return seqmix_builder_end(&l.b, ok);
 }
 
 seqmix_tokenizer *seqmix_tokenizer_open(const char *dir, seqmix_why why)

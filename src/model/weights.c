@@ -1,158 +1,58 @@
 /* SPDX-License-Identifier: MIT */
-/* Named tensors of a checkpoint (see weights.h). */
+/* Opening a checkpoint's tensors (see weights.h; bind.c looks them up). */
 #include "weights.h"
 
-#include <math.h>
+static const char *const prefixes[] = {
+    "backbone.", "model.", "model.language_model.", "language_model.model.", "language_model.", "model.backbone.", ""};
+static const char *const embeddings[] = {"embeddings.weight", "embedding.weight", "embed_tokens.weight"};
 
-_Static_assert((int)SEQMIX_ST_F32 == (int)SEQMIX_F32 && (int)SEQMIX_ST_BF16 == (int)SEQMIX_BF16 &&
-                   (int)SEQMIX_ST_F16 == (int)SEQMIX_F16,
-               "dtypes of files are numbered as those of tensors");
-
-#define NAME_SIZE 160
-
-static const char *const prefixes[] = {"backbone.", "model.", "model.backbone.", ""};
-
-bool seqmix_weights_open(const char *dir, const char *const *names, seqmix_weights *w, seqmix_why why)
+static bool find_prefix(seqmix_weights *w, seqmix_why why)
 {
-    char name[NAME_SIZE];
-    *w = (seqmix_weights){0};
-    if (!seqmix_st_open_model(dir, &w->st, why)) return false;
+    char name[96];
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        for (const char *const *embedding = names; *embedding != NULL; embedding++) {
-            (void)snprintf(name, sizeof name, "%s%s", prefixes[i], *embedding);
+        for (size_t k = 0; k < sizeof embeddings / sizeof embeddings[0]; k++) {
+            (void)snprintf(name, sizeof name, "%s%s", prefixes[i], embeddings[k]);
             if (seqmix_st_find(&w->st, name) == NULL) continue;
             (void)snprintf(w->prefix, sizeof w->prefix, "%s", prefixes[i]);
+            w->embedding = embeddings[k];
             return true;
         }
     }
+    return seqmix_fail(why,
+                       "the embedding ('backbone.embeddings.weight', 'model.embed_tokens.weight', ...) is missing");
+}
+
+bool seqmix_weights_open(const char *path, seqmix_weights *w, seqmix_why why)
+{
+    size_t n = strlen(path);
+    *w = (seqmix_weights){0};
+    w->is_gguf = n > 5 && strcmp(path + n - 5, ".gguf") == 0;
+    if (w->is_gguf) return seqmix_gguf_open(path, &w->gguf, why);
+    if (!seqmix_st_open_model(path, &w->st, why)) return false;
+    if (find_prefix(w, why)) return true;
     seqmix_weights_close(w);
-    return seqmix_fail(why, "tensor 'backbone.%s' is missing, under any known prefix", names[0]);
+    return false;
 }
 
 void seqmix_weights_close(seqmix_weights *w)
 {
-    seqmix_st_close(&w->st);
-}
-
-/* The head has no prefix. */
-static void full_name(const seqmix_weights *w, const seqmix_weight_key *key, char out[NAME_SIZE])
-{
-    const char *prefix = strncmp(key->name, "lm_head.", 8) == 0 ? "" : w->prefix;
-    if (key->layer < 0)
-        (void)snprintf(out, NAME_SIZE, "%s%s", prefix, key->name);
+    if (w->is_gguf)
+        seqmix_gguf_close(&w->gguf);
     else
-        (void)snprintf(out, NAME_SIZE, "%slayers.%lld.%s", prefix, (long long)key->layer, key->name);
+        seqmix_st_close(&w->st);
+    *w = (seqmix_weights){0};
 }
 
-static void print_shape(const int64_t *shape, int32_t rank, char *out, size_t size)
+int64_t seqmix_weights_files(const seqmix_weights *w)
 {
-    size_t n = (size_t)snprintf(out, size, "[");
-    for (int32_t i = 0; i < rank && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, i > 0 ? ", %lld" : "%lld", (long long)shape[i]);
-    if (n < size) (void)snprintf(out + n, size - n, "]");
+    return w->is_gguf ? 1 : w->st.n_parts;
 }
 
-/* Equal but for axes of length 1, as in a depthwise convolution's [D, 1, K]. */
-static bool same_shape(const seqmix_st_tensor *t, const seqmix_weight_key *key)
+bool seqmix_weights_each(const seqmix_weights *w, int64_t i, const char **name, const char **type, size_t *bytes)
 {
-    int32_t at = 0;
-    for (int32_t i = 0; i < t->rank; i++) {
-        while (at < key->rank && key->shape[at] == 1 && t->shape[i] != 1)
-            at++;
-        if (at < key->rank && t->shape[i] == key->shape[at])
-            at++;
-        else if (t->shape[i] != 1)
-            return false;
-    }
-    while (at < key->rank && key->shape[at] == 1)
-        at++;
-    return at == key->rank;
-}
-
-bool seqmix_weights_has(const seqmix_weights *w, const seqmix_weight_key *key)
-{
-    char name[NAME_SIZE];
-    full_name(w, key, name);
-    return seqmix_st_find(&w->st, name) != NULL;
-}
-
-bool seqmix_weights_view(const seqmix_weights *w, const seqmix_weight_key *key, seqmix_tensor *out, seqmix_why why)
-{
-    char name[NAME_SIZE], wanted[96], found[256];
-    full_name(w, key, name);
-    print_shape(key->shape, key->rank, wanted, sizeof wanted);
-    const seqmix_st_tensor *t = seqmix_st_find(&w->st, name);
-    if (t == NULL) return seqmix_fail(why, "tensor '%s' is missing, wanted with shape %s", name, wanted);
-    if (!same_shape(t, key)) {
-        print_shape(t->shape, t->rank, found, sizeof found);
-        return seqmix_fail(why, "tensor '%s' has shape %s, wanted %s", name, found, wanted);
-    }
-    if (t->dtype != SEQMIX_ST_F32 && t->dtype != SEQMIX_ST_BF16 && t->dtype != SEQMIX_ST_F16)
-        return seqmix_fail(why, "tensor '%s' has dtype %s, wanted F32, BF16 or F16", name,
-                           seqmix_st_dtype_name(t->dtype));
-    /* Tensors of the header are never written when they are inputs. */
-    *out = (seqmix_tensor){.data = (void *)(uintptr_t)t->data, .dtype = t->dtype, .rank = key->rank};
-    for (int32_t i = key->rank - 1; i >= 0; i--) {
-        out->shape[i] = key->shape[i];
-        out->stride[i] = i + 1 < key->rank ? out->stride[i + 1] * out->shape[i + 1] : 1;
-    }
+    if (i >= (w->is_gguf ? w->gguf.n_tensors : w->st.n_tensors)) return false;
+    *name = w->is_gguf ? w->gguf.tensors[i].name : w->st.tensors[i].name;
+    *type = w->is_gguf ? seqmix_gguf_type_name(w->gguf.tensors[i].type) : seqmix_st_dtype_name(w->st.tensors[i].dtype);
+    *bytes = w->is_gguf ? w->gguf.tensors[i].bytes : w->st.tensors[i].bytes;
     return true;
-}
-
-static float bits_to_float(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float half_to_float(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 0x1Fu, mantissa = half & 0x3FFu;
-    if (exponent == 0x1F) return bits_to_float(sign | 0x7F800000u | mantissa << 13);
-    if (exponent > 0) return bits_to_float(sign | (exponent + 112) << 23 | mantissa << 13);
-    float small = (float)mantissa * 5.9604644775390625e-8F; /* 2^-24 */
-    return sign != 0 ? -small : small;
-}
-
-static float element(const seqmix_tensor *t, int64_t i)
-{
-    if (t->dtype == SEQMIX_F32) return ((const float *)t->data)[i];
-    uint16_t half = ((const uint16_t *)t->data)[i];
-    return t->dtype == SEQMIX_BF16 ? bits_to_float((uint32_t)half << 16) : half_to_float(half);
-}
-
-bool seqmix_weights_f32(const seqmix_weights *w, const seqmix_weight_key *key, seqmix_widen how, seqmix_arena *arena,
-                        seqmix_tensor *out, seqmix_why why)
-{
-    seqmix_tensor stored;
-    if (!seqmix_weights_view(w, key, &stored, why)) return false;
-    int64_t n = 1;
-    for (int32_t i = 0; i < key->rank; i++)
-        n *= key->shape[i];
-    float *wide = seqmix_arena_take(arena, (size_t)n * sizeof *wide);
-    for (int64_t i = 0; wide != NULL && i < n; i++) {
-        float value = element(&stored, i);
-        wide[i] = how == SEQMIX_WIDEN_NEG_EXP ? -expf(value) : value;
-    }
-    *out = stored;
-    out->data = wide;
-    out->dtype = SEQMIX_F32;
-    return true;
-}
-
-size_t seqmix_weights_bytes(const seqmix_weights *w)
-{
-    size_t bytes = 0;
-    for (int64_t i = 0; i < w->st.n_tensors; i++)
-        bytes += w->st.tensors[i].bytes;
-    return bytes;
-}
-
-int64_t seqmix_weights_count(const seqmix_weights *w)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < w->st.n_tensors; i++)
-        count += (int64_t)(w->st.tensors[i].bytes / seqmix_st_dtype_size(w->st.tensors[i].dtype));
-    return count;
 }

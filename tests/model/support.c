@@ -316,7 +316,7 @@ void greedy(seqmix_session *s, int64_t vocab, const int32_t *prompt, int64_t n_p
     char why[512] = "";
     ck_assert_msg(seqmix_session_eval(s, prompt, n_prompt, NULL, (seqmix_why){why, sizeof why}), "%s", why);
     for (int64_t i = 0; i < n; i++) {
-        out[i] = seqmix_argmax(seqmix_session_logits(s), vocab);
+        out[i] = seqmix_greedy_token(seqmix_session_logits(s), vocab);
         ck_assert_msg(seqmix_session_eval(s, &out[i], 1, NULL, (seqmix_why){why, sizeof why}), "%s", why);
     }
 }

@@ -81,8 +81,8 @@ static const char *with_model(const char *format)
 
 START_TEST(wrong_command_lines)
 {
-    expect("2>&1", 2, "no MODEL_DIR");
-    expect("x 2>&1", 2, "exactly one of --prompt, --prompt-file and --tokens is needed, 0 are given");
+    expect("2>&1", 2, "no MODEL");
+    expect("x 2>&1", 2, "exactly one of --prompt, --prompt-file, --tokens and --batch is needed, 0 are given");
     expect("x --prompt a --tokens 1 2>&1", 2, "2 are given");
     expect("x --frob 2>&1", 2, "unknown option '--frob'");
     expect("x y --prompt a 2>&1", 2, "'y' is one argument too many");
@@ -96,7 +96,7 @@ START_TEST(wrong_command_lines)
     expect("x --tokens 1,,2 2>&1", 2, "is not a token id");
     expect("x --tokens 99999999999 2>&1", 2, "is not a token id");
     expect("tokenize x 2>&1", 2, "tokenize needs one TEXT");
-    expect("--help", 0, "usage: seqmix-run MODEL_DIR");
+    expect("--help", 0, "usage: seqmix-run MODEL");
 }
 END_TEST
 
@@ -213,6 +213,72 @@ START_TEST(golden_tokens)
 }
 END_TEST
 
+/* ---- several prompts, other files, other commands ---- */
+
+static char *tokens_of(const cJSON *answer)
+{
+    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItem(answer, "tokens"));
+    ck_assert_ptr_nonnull(text);
+    return text;
+}
+
+START_TEST(batch_like_solo)
+{
+    static const char *const names[] = {"models/nemotron-h", "models/qwen35", "models/gguf/qwen35-tied-mix.gguf"};
+    static const char *const prompts[] = {"The LORD is my shepherd; I shall not want.", "a", "In the beginning"};
+    char command[1024], file[256], lines[256];
+    (void)snprintf(file, sizeof file, "%s", in_dir(temporary_dir(), "batch.txt"));
+    (void)snprintf(lines, sizeof lines, "%s\n\n%s\r\n%s", prompts[0], prompts[1], prompts[2]);
+    FILE *out = fopen(file, "wb");
+    ck_assert(out != NULL && fputs(lines, out) >= 0 && fclose(out) == 0);
+    (void)snprintf(command, sizeof command,
+                   "%s --batch %s -n 20 --ignore-eos --json --invariant --prefill-rows 7 2>/dev/null",
+                   golden(names[_i]), file);
+    cJSON *together = run_json(command);
+    const cJSON *answer = cJSON_GetObjectItem(together, "answers")->child;
+    for (int i = 0; i < 3; i++, answer = answer->next) {
+        (void)snprintf(command, sizeof command, "%s --prompt '%s' -n 20 --ignore-eos --json --invariant 2>/dev/null",
+                       golden(names[_i]), prompts[i]);
+        cJSON *alone = run_json(command);
+        ck_assert_ptr_nonnull(answer);
+        char *got = tokens_of(answer), *wanted = tokens_of(alone);
+        ck_assert_msg(strcmp(got, wanted) == 0, "%s, prompt %d: %s, alone %s", names[_i], i, got, wanted);
+        cJSON_free(got);
+        cJSON_free(wanted);
+        cJSON_Delete(alone);
+    }
+    ck_assert_ptr_null(answer);
+    cJSON_Delete(together);
+}
+END_TEST
+
+static const char *with_golden(const char *format, const char *name)
+{
+    static char text[1024];
+    (void)snprintf(text, sizeof text, format, golden(name));
+    return text;
+}
+
+START_TEST(other_commands)
+{
+    expect(with_golden("info %s --json", "models/qwen35"), 0, "\"family\":\t\"qwen3_5\"");
+    expect(with_golden("info %s", "models/gguf/nemotron-h-moe-mix.gguf"), 0, "IQ4_NL");
+    expect("info /nonexistent 2>&1", 1, "/nonexistent/config.json: No such file");
+    expect(with_golden("parity %s", "models/mamba2"), 0, "96/96 tokens");
+    expect(with_model("parity %s 2>&1"), 1, "no expected.json below it");
+    expect(with_model("info %s --prompt a 2>&1"), 2, "no prompt is needed, 1 are given");
+    expect(with_golden("%s --bench --json -n 2", "models/mamba2"), 0, "read_peak_gb_per_s");
+    expect(with_golden("%s --prompt 'a b c' --context 2 2>&1", "models/qwen35"), 1, "do not fit into a context of 2");
+    expect(with_golden("%s --prompt 'a b' --context 9 -n 99 --ignore-eos --json 2>&1", "models/qwen35"), 0,
+           "\"finish\":\"context\"");
+    expect(with_golden("%s --prompt a --chat 2>&1", "models/mamba2"), 1, "no chat format is known");
+    expect(with_golden("%s --prompt a --chat -n 3", "models/qwen35"), 0, "\n");
+    expect(with_golden("%s --tokens 1 --chat 2>&1", "models/qwen35"), 2, "--chat needs a text");
+    expect(with_golden("%s --tokens 5,6 -n 3 --profile 2>&1", "models/qwen35-moe"), 0, "moe_experts");
+    expect(with_golden("%s --batch /dev/null 2>&1", "models/mamba2"), 1, "/dev/null: not a regular file");
+}
+END_TEST
+
 /* Without -n's end, only the stop token or a signal ends a run. */
 START_TEST(interrupt)
 {
@@ -238,6 +304,8 @@ int main(void)
     tcase_add_test(cases, ways_to_the_same_text);
     tcase_add_test(cases, sampling_by_seed);
     tcase_add_test(cases, golden_tokens);
+    tcase_add_loop_test(cases, batch_like_solo, 0, 3);
+    tcase_add_test(cases, other_commands);
     tcase_add_test(cases, interrupt);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
