@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* From names to tensors (see weights.h). */
+#define _DEFAULT_SOURCE /* madvise */
+
 #include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "half.h"
 #include "weights.h"
@@ -311,6 +315,15 @@ seqmix_tensor seqmix_bind_scaled_bias(seqmix_binder *b, const char *st, const ch
 
 /* ---- laid out anew ---- */
 
+/* What has been copied need not stay in memory besides: the pages of the file are read again should anyone ask. */
+static void let_go(const found *f)
+{
+    long size = sysconf(_SC_PAGESIZE);
+    uintptr_t page = size > 0 ? (uintptr_t)size : 4096, at = (uintptr_t)f->data;
+    uintptr_t from = (at + page - 1) / page * page, end = (at + f->bytes) / page * page;
+    if (end > from) (void)madvise((void *)from, end - from, MADV_DONTNEED);
+}
+
 seqmix_tensor seqmix_bind_regrouped(seqmix_binder *b, const char *st, const char *gguf, const seqmix_regroup *how,
                                     int64_t columns, bool widened)
 {
@@ -335,6 +348,7 @@ seqmix_tensor seqmix_bind_regrouped(seqmix_binder *b, const char *st, const char
             at += (size_t)how->rows[p] * to_row;
         }
     }
+    if (out != NULL) let_go(&f);
     return dense(out, dtype, 2, shape);
 }
 
@@ -356,7 +370,9 @@ static seqmix_tensor stack(seqmix_binder *b, const char *st, const int64_t shape
                               f.type);
             return fail(b);
         }
-        if (out != NULL) memcpy(out + (size_t)e * f.bytes, f.data, f.bytes);
+        if (out == NULL) continue;
+        memcpy(out + (size_t)e * f.bytes, f.data, f.bytes);
+        let_go(&f);
     }
     return dense(out, dtype, 3, shape);
 }

@@ -104,12 +104,12 @@ static struct fit solve(const float *x, const float *q, int n, bool free)
         sum_xq += x[i] * q[i];
     }
     const float count = (float)n, determinant = count * sum_qq - sum_q * sum_q;
-    struct fit f = {0, 0};
+    struct fit f = {0, -sum_x / count}; /* all q are equal */
     if (determinant > 0) {
         f.scale = (count * sum_xq - sum_q * sum_x) / determinant;
         f.offset = (f.scale * sum_q - sum_x) / count;
     }
-    if (!free && !(f.offset >= 0)) {
+    if (!free && (!(determinant > 0) || !(f.offset >= 0))) {
         f.offset = 0;
         f.scale = sum_qq > 0 ? sum_xq / sum_qq : 0;
     }

@@ -7,7 +7,7 @@
 #ifndef SEQMIX_CPU_KERN_CHUNK_TILE_H
 #define SEQMIX_CPU_KERN_CHUNK_TILE_H
 
-#include "../vec/vec.h"
+#include "../vec/vec_math.h"
 #include "tune.h"
 
 enum { CHUNK = TUNE_CHUNK_ROWS, NV = TUNE_CHUNK_VECTORS, TILE = NV * V_LANES, GROUP = TUNE_CHUNK_GROUP };
@@ -123,6 +123,23 @@ static inline void chunk_decays(const float *c, int n, float *to, float *from_st
         to[i * CHUNK + i] = 1;
         from_start[i] = product *= c[i];
     }
+}
+
+/* The same from the logarithms of the decays, each product with the one error of its own exp: sums of the rows in between, so
+ * nothing is subtracted. The exponentials of a row run to the next multiple of the lanes. */
+static inline void chunk_log_decays(const float *logs, int n, float *to, float *from_start)
+{
+    float sum[CHUNK] = {0}, start[CHUNK], total = 0;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i; j++)
+            sum[j] += logs[i];
+        start[i] = total += logs[i];
+        for (int j = 0; j <= i; j += V_LANES)
+            v_store(to + i * CHUNK + j, v_exp_neg(v_load(sum + j)));
+    }
+    for (int i = 0; i < n; i += V_LANES)
+        v_store_n(from_start + i, v_exp_neg(v_load_n(start + i, n - i < V_LANES ? n - i : V_LANES)),
+                  n - i < V_LANES ? n - i : V_LANES);
 }
 
 #endif

@@ -120,9 +120,12 @@ static inline void decay_channels(const seqmix_deltanet_args *a, int64_t begin, 
 static inline void delta_chunk_gates(const seqmix_deltanet_args *a, int64_t begin, int n, int64_t h,
                                      struct delta_chunk *c, struct delta_gates *g)
 {
-    float decay[CHUNK];
-    delta_row_gates(a, begin, n, h, decay, g->beta);
-    chunk_decays(decay, n, g->decays, g->from_start);
+    float decay[CHUNK], logs[CHUNK];
+    delta_row_gates(a, begin, n, h, decay, logs, g->beta);
+    if (a->gate_kind == SEQMIX_GATE_ALPHA)
+        chunk_decays(decay, n, g->decays, g->from_start);
+    else
+        chunk_log_decays(logs, n, g->decays, g->from_start);
     g->per_channel = c->decay != NULL;
     if (g->per_channel) decay_channels(a, begin, n, h, c);
     memset(g->mix, 0, sizeof g->mix);

@@ -17,16 +17,22 @@ static inline int64_t delta_key_head(const seqmix_deltanet_args *a, int64_t h)
     return a->head_map == SEQMIX_HEADS_TILED ? h % key_heads : h / (value_heads / key_heads);
 }
 
-/* Decay factors from the gate's values, of one kind for all lanes. */
-static inline vf delta_decay_lanes(const seqmix_deltanet_args *a, vf gate, vf dt_bias, vf rate)
+/* Logarithms of decays from the gate's values, of one kind for all lanes but SEQMIX_GATE_ALPHA. */
+static inline vf delta_log_lanes(const seqmix_deltanet_args *a, vf gate, vf dt_bias, vf rate)
 {
     const vf zero = v_zero(), raw = v_add(gate, dt_bias);
     vf g = gate;
-    if (a->gate_kind == SEQMIX_GATE_ALPHA) return v_max(zero, v_min(v_set1(1), gate)); /* NaN comes through */
     if (a->gate_kind == SEQMIX_GATE_SOFTPLUS) g = v_mul(rate, v_softplus(raw));
     if (a->gate_kind == SEQMIX_GATE_BOUNDED_SIGMOID)
         g = v_mul(v_set1(a->gate_lower_bound), v_sigmoid(v_mul(v_sub(zero, rate), raw)));
-    return v_exp_neg(v_min(zero, g));
+    return v_min(zero, g); /* NaN comes through, here and below */
+}
+
+/* Decay factors. */
+static inline vf delta_decay_lanes(const seqmix_deltanet_args *a, vf gate, vf dt_bias, vf rate)
+{
+    if (a->gate_kind == SEQMIX_GATE_ALPHA) return v_max(v_zero(), v_min(v_set1(1), gate));
+    return v_exp_neg(delta_log_lanes(a, gate, dt_bias, rate));
 }
 
 /* decay[0..DK) of row t, value head h. */
@@ -62,9 +68,10 @@ static inline float delta_beta(const seqmix_deltanet_args *a, int64_t t, int64_t
     return a->beta_kind == SEQMIX_BETA_SIGMOID2 ? 2 * lanes[0] : lanes[0];
 }
 
-/* beta and, where one serves all channels, the decay of the rows [t, t+n), value head h. */
+/* beta and, where one serves all channels, the decay of the rows [t, t+n), value head h, and its logarithm unless the gate is
+ * an alpha. */
 static inline void delta_row_gates(const seqmix_deltanet_args *a, int64_t t, int64_t n, int64_t h, float *decay,
-                                   float *beta)
+                                   float *logs, float *beta)
 {
     const bool scalar = a->gate_kind != SEQMIX_GATE_NONE && a->gate.rank == 2;
     const vf rate = v_set1(seqmix_present(&a->A) ? seqmix_load_f32(&a->A, h * a->A.stride[0]) : 0);
@@ -82,6 +89,7 @@ static inline void delta_row_gates(const seqmix_deltanet_args *a, int64_t t, int
             vector_load(&a->gate, (t + i) * a->gate.stride[0] + h * a->gate.stride[1], a->gate.stride[0], lanes, 0,
                         gate_lanes);
         v_store_n(decay + i, scalar ? delta_decay_lanes(a, v_load(gate_lanes), bias, rate) : v_set1(1), lanes);
+        v_store_n(logs + i, scalar ? delta_log_lanes(a, v_load(gate_lanes), bias, rate) : v_zero(), lanes);
     }
 }
 

@@ -73,9 +73,9 @@ static void prepare_chunk(struct work *w, int64_t begin, int n)
 
 static void prepare_head(const struct work *w, int64_t head, int64_t begin, int n, struct gates *g)
 {
-    float decay[CHUNK];
-    ssd_step_sizes(w->args, begin, n, head, g->delta, decay);
-    chunk_decays(decay, n, g->decays, g->from_start);
+    float logs[CHUNK];
+    ssd_step_sizes(w->args, begin, n, head, g->delta, logs);
+    chunk_log_decays(logs, n, g->decays, g->from_start);
     memset(g->mix, 0, sizeof g->mix);
     for (int i = 0; i < n; i++)
         for (int j = 0; j <= i; j++)

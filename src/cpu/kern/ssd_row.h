@@ -26,8 +26,8 @@ static inline float ssd_step_size(const seqmix_ssd_args *a, int64_t t, int64_t h
     return delta;
 }
 
-/* The same for the rows [t, t+n). */
-static inline void ssd_step_sizes(const seqmix_ssd_args *a, int64_t t, int64_t n, int64_t h, float *delta, float *decay)
+/* The step sizes and the logarithms of the decays of the rows [t, t+n). */
+static inline void ssd_step_sizes(const seqmix_ssd_args *a, int64_t t, int64_t n, int64_t h, float *delta, float *logs)
 {
     const vf bias = v_set1(seqmix_present(&a->dt_bias) ? seqmix_load_f32(&a->dt_bias, h * a->dt_bias.stride[0]) : 0);
     const vf rate = v_set1(seqmix_load_f32(&a->A, h * a->A.stride[0]));
@@ -40,7 +40,7 @@ static inline void ssd_step_sizes(const seqmix_ssd_args *a, int64_t t, int64_t n
         if (a->dt_min > 0) d = v_max(v_set1(a->dt_min), d); /* NaN comes through */
         if (a->dt_max > 0) d = v_min(v_set1(a->dt_max), d);
         v_store_n(delta + i, d, lanes);
-        v_store_n(decay + i, v_exp_neg(v_min(v_zero(), v_mul(d, rate))), lanes);
+        v_store_n(logs + i, v_min(v_zero(), v_mul(d, rate)), lanes);
     }
 }
 

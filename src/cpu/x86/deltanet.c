@@ -163,7 +163,8 @@ static void invert(const struct work *w)
 static void prepare_head(struct work *w, int64_t begin, int64_t n, int64_t h)
 {
     struct chunk_decays *d = w->decays;
-    delta_row_gates(w->args, begin, n, h, d->decay, w->beta);
+    float logs[CELL];
+    delta_row_gates(w->args, begin, n, h, d->decay, logs, w->beta);
     chunk_decays(d, n, w->keys.rows);
     for (int64_t i = 0; i < w->keys.rows; i++) {
         if (i >= n) w->beta[i] = 0;
