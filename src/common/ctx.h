@@ -9,6 +9,17 @@
 
 struct seqmix_pool;
 
+/* A backend's memory and clock, behind seqmix_mem_alloc and its neighbours. */
+struct seqmix_memory {
+    seqmix_status (*open)(struct seqmix_context *ctx); /* when a context is made, and its end */
+    void (*close)(struct seqmix_context *ctx);
+    seqmix_status (*alloc)(struct seqmix_context *ctx, size_t bytes, void **out);
+    void (*release)(struct seqmix_context *ctx, void *memory);
+    seqmix_status (*copy)(struct seqmix_context *ctx, void *to, const void *from, size_t bytes);
+    seqmix_status (*sync)(struct seqmix_context *ctx);
+    seqmix_status (*elapsed)(struct seqmix_context *ctx, double *milliseconds);
+};
+
 /* One entry of the open-addressing table that finds two writers of one slot. */
 struct seqmix_slot_owner {
     int64_t slot; /* -1 = free */
@@ -28,6 +39,7 @@ struct seqmix_context {
     struct seqmix_slot_owner *slots;
     int64_t slots_capacity; /* a power of two > 2*max_seqs */
     double mark;            /* seqmix_elapsed's last mark, milliseconds */
+    void *device_mark;      /* a device's: an event */
     const char *op;         /* the op of the call in progress, for messages */
     char error[256];
 };

@@ -16,6 +16,7 @@
 #endif
 
 struct seqmix_context;
+struct seqmix_memory;
 
 /* What a rung would do with a call. */
 struct seqmix_plan {
@@ -28,6 +29,7 @@ struct seqmix_kernels {
     int32_t backend, level;
     const char *name;                   /* "cpu-ref" */
     const struct seqmix_kernels *lower; /* NULL for rung 0, which takes every legal call */
+    const struct seqmix_memory *memory; /* where its tensors live; NULL: the host's */
 #define SEQMIX_OP(ID, op, family, step)                                                                                \
     seqmix_status (*op##_plan)(const struct seqmix_context *ctx, const seqmix_##family##_args *args,                   \
                                struct seqmix_plan *plan);                                                              \

@@ -85,6 +85,13 @@ seqmix_status seqmix_context_create(const seqmix_ctx_desc *caller, seqmix_ctx **
     }
     for (int64_t i = 0; i < ctx->slots_capacity; i++)
         ctx->slots[i].slot = -1;
+    ctx->op = "ctx_create";
+    const seqmix_status status = rung->memory != NULL ? rung->memory->open(ctx) : SEQMIX_OK;
+    if (status != SEQMIX_OK) {
+        (void)seqmix_fail_text(why, why_len, status, "%s", ctx->error);
+        seqmix_context_destroy(&ctx->pub);
+        return status;
+    }
     *out = &ctx->pub;
     return SEQMIX_OK;
 }
@@ -93,6 +100,7 @@ void seqmix_context_destroy(seqmix_ctx *pub)
 {
     struct seqmix_context *ctx = (struct seqmix_context *)pub;
     if (ctx == NULL) return;
+    if (ctx->rung->memory != NULL) ctx->rung->memory->close(ctx);
     seqmix_pool_destroy(ctx->pool);
     free(ctx->slots);
     free(ctx);
@@ -118,6 +126,7 @@ seqmix_status seqmix_context_alloc(seqmix_ctx *pub, size_t bytes, void **out)
     struct seqmix_context *ctx = (struct seqmix_context *)pub;
     const size_t align = SEQMIX_WORKSPACE_ALIGN;
     ctx->op = "mem_alloc";
+    if (ctx->rung->memory != NULL) return ctx->rung->memory->alloc(ctx, bytes, out);
     if (bytes > PTRDIFF_MAX - align) return seqmix_fail(ctx, SEQMIX_ERR_OUT_OF_MEMORY, "bytes=%zu is too many", bytes);
     const size_t rounded = bytes > 0 ? (bytes + align - 1) / align * align : align;
     *out = aligned_alloc(align, rounded);
@@ -126,26 +135,34 @@ seqmix_status seqmix_context_alloc(seqmix_ctx *pub, size_t bytes, void **out)
 
 void seqmix_context_free(seqmix_ctx *pub, void *memory)
 {
-    (void)pub;
-    free(memory);
+    struct seqmix_context *ctx = (struct seqmix_context *)pub;
+    if (ctx->rung->memory != NULL)
+        ctx->rung->memory->release(ctx, memory);
+    else
+        free(memory);
 }
 
 seqmix_status seqmix_context_copy(seqmix_ctx *pub, void *to, const void *from, size_t bytes)
 {
-    (void)pub;
+    struct seqmix_context *ctx = (struct seqmix_context *)pub;
+    ctx->op = "mem_copy";
+    if (ctx->rung->memory != NULL) return ctx->rung->memory->copy(ctx, to, from, bytes);
     if (bytes > 0) memmove(to, from, bytes);
     return SEQMIX_OK;
 }
 
 seqmix_status seqmix_context_sync(seqmix_ctx *pub)
 {
-    (void)pub;
-    return SEQMIX_OK;
+    struct seqmix_context *ctx = (struct seqmix_context *)pub;
+    ctx->op = "sync";
+    return ctx->rung->memory != NULL ? ctx->rung->memory->sync(ctx) : SEQMIX_OK;
 }
 
 seqmix_status seqmix_context_elapsed(seqmix_ctx *pub, double *milliseconds)
 {
     struct seqmix_context *ctx = (struct seqmix_context *)pub;
+    ctx->op = "elapsed";
+    if (ctx->rung->memory != NULL) return ctx->rung->memory->elapsed(ctx, milliseconds);
     const double now = now_ms();
     *milliseconds = now - ctx->mark;
     ctx->mark = now;

@@ -17,11 +17,11 @@ enum { SMALL = 32, BIG = 256, STEPS = 12 };
 
 static const int8_t iq4_nl_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/* The nearest whole number in [low, high]. */
+/* The nearest whole number in [low, high]; without branches, so that loops of it run in lanes. */
 static int nearest(float x, int low, int high)
 {
-    if (!(x > (float)low)) return low;
-    if (x >= (float)high) return high;
+    x = x > (float)low ? x : (float)low;
+    x = x < (float)high ? x : (float)high;
     const float magic = 0x1.8p23f; /* its sum with x has the nearest whole number in its low bits */
     return (int)(seqmix_bits_of_float(x + magic) - seqmix_bits_of_float(magic));
 }

@@ -199,7 +199,7 @@ int check_coverage(const struct check_options *options)
     struct ladder ladder;
     int printed = 0, missing = 0;
     const int n = load_shapes(options, shapes);
-    if (n <= 0 || check_ladder(options->rung, &ladder) != 0) return 2;
+    if (n <= 0 || check_ladder(options, &ladder) != 0) return 2;
     for (int r = 0; r < ladder.n; r++) {
         const struct ladder_rung *at = &ladder.rungs[r];
         struct counts counts = {0, 0, 0};

@@ -168,6 +168,7 @@ extern const struct family check_conv, check_scan, check_ssd, check_deltanet, ch
 
 void *check_alloc(size_t bytes); /* aligned to SEQMIX_WORKSPACE_ALIGN; exits when there is none */
 void check_free(void *memory);
+const void *check_block(const void *at); /* the start of the allocation that `at` is in, or NULL */
 void check_free_all(void);
 
 /* ---------------------------------------------------------------- calls: args that own their memory */
@@ -319,6 +320,8 @@ void check_rung_close(struct rung *rung);
 
 /* Runs a call through the public entry, with workspace guards; false and a sentence when it does not return OK. */
 bool check_run(seqmix_ctx *ctx, struct call *call, struct verdict *verdict);
+/* The same where tensors live on a device, with `bytes` of workspace. */
+bool check_run_on_device(seqmix_ctx *ctx, struct call *call, size_t bytes, struct verdict *verdict);
 int64_t check_grain(seqmix_ctx *ctx, const struct call *call);
 /* The call on a bare table (oracles). The result owns f64 outputs and a f64 pool when `wide`. */
 bool check_run_oracle(const struct seqmix_kernels *table, const struct call *call, bool wide, struct call *out,
@@ -339,6 +342,7 @@ void check_property(const struct rung *rung, struct call *call, enum check_class
 struct check_options {
     enum check_level level;
     uint64_t seed;
+    int32_t backend; /* SEQMIX_BACKEND_* */
     const char *rung, *filter, *id, *shapes;
     bool json, list;
 };

@@ -13,6 +13,7 @@ static const char usage[] =
     "       seqmix-check validate FILE.safetensors --op OP ...  another engine's outputs (validate --help)\n"
     "\n"
     "  --rung NAME    cpu-ref, another built rung, chunk-plain (the second reference) or all (default)\n"
+    "  --backend B    cpu (default), cuda, or cuda-emu where this is built against the emulator\n"
     "  --filter GLOB  only cases whose id op:dtype:class:variant matches, e.g. 'ssd_*:f32:*'\n"
     "  --quick        a few cases of every class; --full all of them\n"
     "Exit status: 0 all passed, 1 something failed, 2 a wrong command line.\n";
@@ -24,6 +25,15 @@ static const char *value_of(int argc, char **argv, int *i)
 {
     if (*i + 1 < argc) return argv[++*i];
     fprintf(stderr, "seqmix-check: %s needs a value\n", argv[*i]);
+    exit(2);
+}
+
+/* The emulator's library is a CUDA backend like another: a name of its own says what is meant. */
+static int32_t parse_backend(const char *text)
+{
+    if (strcmp(text, "cpu") == 0) return SEQMIX_BACKEND_CPU;
+    if (strcmp(text, "cuda") == 0 || strcmp(text, "cuda-emu") == 0) return SEQMIX_BACKEND_CUDA;
+    fprintf(stderr, "seqmix-check: --backend %s is none of cpu, cuda, cuda-emu\n", text);
     exit(2);
 }
 
@@ -55,6 +65,8 @@ int main(int argc, char **argv)
             mode = MODE_COVERAGE;
         } else if (strcmp(arg, "--selftest") == 0) {
             mode = MODE_SELFTEST;
+        } else if (strcmp(arg, "--backend") == 0) {
+            options.backend = parse_backend(value_of(argc, argv, &i));
         } else if (strcmp(arg, "--rung") == 0) {
             options.rung = value_of(argc, argv, &i);
         } else if (strcmp(arg, "--filter") == 0) {

@@ -6,11 +6,12 @@
 
 struct block {
     struct block *before, *after;
+    size_t bytes;
 };
 
 enum { HEAD = SEQMIX_WORKSPACE_ALIGN };
 
-static struct block all = {&all, &all};
+static struct block all = {&all, &all, 0};
 
 void *check_alloc(size_t bytes)
 {
@@ -19,6 +20,7 @@ void *check_alloc(size_t bytes)
         fprintf(stderr, "seqmix-check: out of memory (%zu bytes)\n", bytes);
         exit(2);
     }
+    block->bytes = bytes;
     block->before = &all;
     block->after = all.after;
     all.after->before = block;
@@ -33,6 +35,15 @@ void check_free(void *memory)
     block->before->after = block->after;
     block->after->before = block->before;
     free(block);
+}
+
+const void *check_block(const void *at)
+{
+    for (const struct block *block = all.after; block != &all; block = block->after) {
+        const char *begin = (const char *)block + HEAD;
+        if ((const char *)at >= begin && (const char *)at < begin + block->bytes) return begin;
+    }
+    return NULL;
 }
 
 void check_free_all(void)

@@ -18,8 +18,8 @@ struct ladder {
     struct ladder_rung rungs[CHECK_MAX_RUNGS];
 };
 
-/* The rungs called `name` (NULL or "all": every one). 0, or -1 with a sentence on stderr. */
-int check_ladder(const char *name, struct ladder *ladder);
+/* The backend's rungs called options->rung (NULL or "all": every one). 0, or -1 with a sentence on stderr. */
+int check_ladder(const struct check_options *options, struct ladder *ladder);
 void check_id(char *out, size_t size, const struct check_op *op, seqmix_dtype x, enum check_class name,
               int64_t variant);
 

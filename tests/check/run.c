@@ -124,6 +124,8 @@ bool check_run(seqmix_ctx *ctx, struct call *call, struct verdict *verdict)
         return false;
     }
     if (call->op->step && bytes != 0) check_fail(verdict, "a step asks for %zu bytes of workspace, must be 0", bytes);
+    if (((struct seqmix_context *)(void *)ctx)->rung->memory != NULL)
+        return check_run_on_device(ctx, call, bytes, verdict);
     open_arena(&arena, bytes);
     guard_slabs(call, true);
     status = call->op->call(ctx, &call->args, bytes > 0 ? arena.workspace : NULL, bytes);

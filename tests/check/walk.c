@@ -12,9 +12,10 @@
 
 static const seqmix_dtype dtypes[3] = {SEQMIX_F32, SEQMIX_BF16, SEQMIX_F16};
 
-int check_ladder(const char *name, struct ladder *ladder)
+int check_ladder(const struct check_options *options, struct ladder *ladder)
 {
-    const seqmix_ctx_desc desc = {.struct_size = sizeof desc};
+    const seqmix_ctx_desc desc = {.struct_size = sizeof desc, .backend = options->backend};
+    const char *name = options->rung;
     seqmix_ctx *ctx;
     char why[256];
     ladder->n = 0;
@@ -33,7 +34,7 @@ int check_ladder(const char *name, struct ladder *ladder)
     for (int i = n - 1; i >= 0; i--)
         if (all || strcmp(name, chain[i]->name) == 0)
             ladder->rungs[ladder->n++] = (struct ladder_rung){chain[i], chain[i + 1], chain[i]->name};
-    if (all || strcmp(name, "chunk-plain") == 0)
+    if (options->backend == SEQMIX_BACKEND_CPU && (all || strcmp(name, "chunk-plain") == 0))
         ladder->rungs[ladder->n++] =
             (struct ladder_rung){&seqmix_kernels__chunk_plain, &seqmix_kernels__ref, "chunk-plain"};
     if (ladder->n == 0)
@@ -150,7 +151,7 @@ static int replay(const struct check_options *options, const struct ladder *ladd
 int check_walk(const struct check_options *options)
 {
     struct ladder ladder;
-    if (check_ladder(options->rung, &ladder) != 0) return 2;
+    if (check_ladder(options, &ladder) != 0) return 2;
     if (options->id != NULL) return replay(options, &ladder);
     if (options->list) ladder.n = 1;
     struct report *report = check_report_new(options);

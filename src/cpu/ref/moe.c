@@ -21,10 +21,11 @@ static bool better(real x, real than)
     return x > than || (x == x && than != than);
 }
 
-/* What an expert's probability is once its bias is added, if there is one. */
+/* What an expert's probability is once its bias is added, if there is one: an f32 in the oracle too, for what decides between
+ * equals in f32 is the index. */
 static real biased(const seqmix_route_args *a, const struct route *route, int64_t e)
 {
-    return route->p[e] + ref_get_or(&a->bias, e * a->bias.stride[0], 0);
+    return (real)((float)route->p[e] + (float)ref_get_or(&a->bias, e * a->bias.stride[0], 0));
 }
 
 static void load_probabilities(const seqmix_route_args *a, int64_t row, struct route *route)
@@ -64,7 +65,7 @@ static real group_score(const seqmix_route_args *a, struct route *route, int64_t
     route->taken[best] = true;
     const int64_t second = best_expert(route, first, first + size);
     route->taken[best] = false;
-    return biased(a, route, best) + biased(a, route, second);
+    return (real)((float)biased(a, route, best) + (float)biased(a, route, second));
 }
 
 /* Takes the experts of every group that is not among the best out of the choice. */
