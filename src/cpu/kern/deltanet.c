@@ -212,17 +212,17 @@ static void delta_task(void *arg, int64_t task, int32_t worker)
                           w.buffers.state + i * state_size + (column - w.first) * dim);
 }
 
-/* Cuts value heads apart and then columns where there are few key heads: by shape alone. */
-static void cut(const seqmix_deltanet_args *a, struct delta *delta)
+/* Cuts value heads apart and then columns where there are few key heads for the workers. A column's bits are the same in every
+ * task. */
+static void cut(const seqmix_deltanet_args *a, int64_t wanted, struct delta *delta)
 {
     const int64_t columns = a->v.shape[2], key_heads = a->k.shape[1] * a->batch->n_seqs;
     const int64_t ratio = a->v.shape[1] / a->k.shape[1], heads = key_heads * ratio;
     delta->args = a;
     delta->task_heads = ratio < TUNE_DELTA_HEADS ? ratio : TUNE_DELTA_HEADS;
-    if (heads / delta->task_heads < TUNE_TASKS) delta->task_heads = 1;
+    if (heads / delta->task_heads < wanted) delta->task_heads = 1;
     delta->task_columns = columns;
-    while (heads * ((columns + delta->task_columns - 1) / delta->task_columns) < TUNE_TASKS &&
-           delta->task_columns > TILE)
+    while (heads * ((columns + delta->task_columns - 1) / delta->task_columns) < wanted && delta->task_columns > TILE)
         delta->task_columns = ((delta->task_columns + 1) / 2 + TILE - 1) / TILE * TILE;
     delta->column_tasks = (columns + delta->task_columns - 1) / delta->task_columns;
     delta->head_tasks = (ratio + delta->task_heads - 1) / delta->task_heads;
@@ -249,7 +249,7 @@ seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seq
 {
     struct delta delta = {.workspace = workspace, .worker_size = worker_size(args)};
     if (args->v.shape[1] == 0 || args->v.shape[2] == 0) return SEQMIX_OK;
-    cut(args, &delta);
+    cut(args, seqmix_tasks_wanted(ctx), &delta);
     return seqmix_parallel_for(ctx, args->batch->n_seqs * args->k.shape[1] * delta.head_tasks * delta.column_tasks,
                                delta_task, &delta);
 }

@@ -255,16 +255,17 @@ static void ssd_task(void *arg, int64_t task, int32_t worker)
                         w.buffers.state + i * state_size + (first - w.first) * states);
 }
 
-/* Cuts heads apart and then state rows where there are few groups: by shape alone. */
-static void cut(const seqmix_ssd_args *a, struct ssd *ssd)
+/* Cuts heads apart and then state rows where there are few groups for the workers. A state row's bits are the same in every
+ * task. */
+static void cut(const seqmix_ssd_args *a, int64_t wanted, struct ssd *ssd)
 {
     const int64_t lanes = a->x.shape[2], ratio = a->x.shape[1] / a->B.shape[1],
                   heads = a->x.shape[1] * a->batch->n_seqs;
     ssd->args = a;
     ssd->task_heads = ratio < TUNE_SSD_HEADS ? ratio : TUNE_SSD_HEADS;
-    if (heads / ssd->task_heads < TUNE_TASKS) ssd->task_heads = 1;
+    if (heads / ssd->task_heads < wanted) ssd->task_heads = 1;
     ssd->task_lanes = lanes;
-    while (heads * ((lanes + ssd->task_lanes - 1) / ssd->task_lanes) < TUNE_TASKS && ssd->task_lanes > TILE)
+    while (heads * ((lanes + ssd->task_lanes - 1) / ssd->task_lanes) < wanted && ssd->task_lanes > TILE)
         ssd->task_lanes = ((ssd->task_lanes + 1) / 2 + TILE - 1) / TILE * TILE;
     ssd->lane_tasks = (lanes + ssd->task_lanes - 1) / ssd->task_lanes;
     ssd->head_tasks = (ratio + ssd->task_heads - 1) / ssd->task_heads;
@@ -290,7 +291,7 @@ seqmix_status KERN(ssd_chunk_forward)(struct seqmix_context *ctx, const seqmix_s
 {
     struct ssd ssd = {.workspace = workspace, .worker_size = worker_size(args)};
     if (args->x.shape[1] == 0 || args->x.shape[2] == 0) return SEQMIX_OK;
-    cut(args, &ssd);
+    cut(args, seqmix_tasks_wanted(ctx), &ssd);
     return seqmix_parallel_for(ctx, args->batch->n_seqs * args->B.shape[1] * ssd.head_tasks * ssd.lane_tasks, ssd_task,
                                &ssd);
 }

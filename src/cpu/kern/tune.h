@@ -18,7 +18,6 @@ enum {
     TUNE_STEP_AHEAD = 4,           /* rows of a state asked for ahead in the steps: 2 KiB of f32 */
     TUNE_NORM_KEPT = 8192,         /* inputs that the norm keeps between its passes: 32 KiB */
     TUNE_STREAM_BYTES = 4 << 20,   /* outputs of that size are written past the caches */
-    TUNE_TASKS = 8,                /* fewer tasks than that are cut further where the shape allows */
     TUNE_DELTA_HEADS = 2, /* value heads of a task, which share their key head's rows; their states stay in L2 */
     TUNE_SSD_HEADS = 4,   /* heads of a task, which share their group's rows */
     TUNE_CHUNK_ROWS = 16, /* rows of a chunk of SSD and the delta rule */

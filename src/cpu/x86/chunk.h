@@ -62,8 +62,8 @@ struct chunk_cut {
     int64_t heads, head_tasks, columns, column_tasks;
 };
 
-/* Cuts the heads, then the columns, where `groups` groups of all sequences are few tasks: by shape alone. Returns the tasks. */
-static inline int64_t chunk_cut(int64_t groups, int64_t share, int64_t most_heads, int64_t columns,
+/* Cuts the heads, then the columns, where `groups` groups of all sequences are too few tasks; returns their number. */
+static inline int64_t chunk_cut(int64_t groups, int64_t share, int64_t most_heads, int64_t columns, int64_t wanted,
                                 struct chunk_cut *cut)
 {
     cut->heads = share < most_heads ? share : most_heads;
@@ -72,7 +72,7 @@ static inline int64_t chunk_cut(int64_t groups, int64_t share, int64_t most_head
         cut->head_tasks = (share + cut->heads - 1) / cut->heads;
         cut->column_tasks = (columns + cut->columns - 1) / cut->columns;
         const int64_t tasks = groups * cut->head_tasks * cut->column_tasks;
-        if (tasks >= TUNE_TASKS || (cut->heads == 1 && cut->columns <= SQUARE)) return tasks;
+        if (tasks >= wanted || (cut->heads == 1 && cut->columns <= SQUARE)) return tasks;
         if (cut->heads > 1)
             cut->heads = (cut->heads + 1) / 2;
         else

@@ -408,6 +408,6 @@ seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seq
     struct delta delta = {.args = args, .workspace = workspace, .worker_size = worker_size(args)};
     if (args->v.shape[1] == 0 || args->v.shape[2] == 0) return SEQMIX_OK;
     const int64_t tasks = chunk_cut(args->batch->n_seqs * args->k.shape[1], args->v.shape[1] / args->k.shape[1], HEADS,
-                                    args->v.shape[2], &delta.cut);
+                                    args->v.shape[2], seqmix_tasks_wanted(ctx), &delta.cut);
     return seqmix_parallel_for(ctx, tasks, delta_task, &delta);
 }

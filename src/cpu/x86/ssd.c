@@ -275,6 +275,6 @@ seqmix_status KERN(ssd_chunk_forward)(struct seqmix_context *ctx, const seqmix_s
     struct ssd ssd = {.args = args, .workspace = workspace, .worker_size = worker_size(args)};
     if (args->x.shape[1] == 0 || args->x.shape[2] == 0) return SEQMIX_OK;
     const int64_t tasks = chunk_cut(args->batch->n_seqs * args->B.shape[1], args->x.shape[1] / args->B.shape[1], HEADS,
-                                    args->x.shape[2], &ssd.cut);
+                                    args->x.shape[2], seqmix_tasks_wanted(ctx), &ssd.cut);
     return seqmix_parallel_for(ctx, tasks, ssd_task, &ssd);
 }
