@@ -45,6 +45,10 @@ echo "libseqmix, seqmix-run, seqmix-check and seqmix-bench are in build/"
 headline "3/5 A tiny Mamba, trained on the King James Bible, goes on from a prompt"
 show build/seqmix-run "$model" --prompt "And Jesus said unto them," -n 64
 show build/seqmix-run "$model" --prompt "And he said" -n 96 --temperature 0.7 --top-p 0.9 --seed 2
+echo
+echo "Two tiny hybrids, Qwen3.5's and Nemotron-H's layers, which know a few verses and two talks by heart"
+show build/seqmix-run tests/golden/qwen35-tiny --prompt "In the beginning" -n 64
+show build/seqmix-run tests/golden/nemotron-tiny --prompt "In the beginning" -n 64
 
 headline "4/5 Every op against the recurrence in double precision"
 show build/seqmix-check --quick

@@ -383,7 +383,7 @@ typedef struct seqmix_scan_args {
  * chunk: rows of a cell, 0 = the rung's own, else 16, 32, 64, 128 or 256.
  * Strides, aliasing: common. Sizes and limits: P, N <= 256; head dim 80 is no special case.
  * Numerics: chunk rungs sum log decays inside a chunk as pairs of f32 and exponentiate differences only. Determinism:
- * the grain is 1 on rung 0, 2 on cpu-generic and cpu-avx2 (rows go in pairs), the chunk on chunk rungs.
+ * the grain is 1 on rung 0, 16 on cpu-generic, cpu-avx2 and cpu-avx512, 64 on cpu-amx (16 or 32 if `chunk` asks).
  * Workspace: by query; ssd_step none. CUDA notes, returns, threads: common.
  */
 typedef struct seqmix_ssd_args {
@@ -432,8 +432,7 @@ typedef struct seqmix_ssd_args {
  * Options: scale 0 = 1/sqrt(DK). eps > 0 if qk_l2norm. chunk as for SSD.
  * Strides, aliasing: common. Sizes and limits: DK, DV <= 256. The recurrence diverges by itself where b*|k|^2 > 2.
  * Numerics: residual, triangular inverse and state are never rounded below f32-class products (docs/NUMERICS.md), also
- * for identical keys and b near 2. Determinism: the grain is 1 on rung 0, 2 on cpu-generic and cpu-avx2
- * (rows go in pairs), the chunk on chunk rungs. Workspace: by query; deltanet_step none.
+ * for identical keys and b near 2. Determinism: the grain as for SSD. Workspace: by query; deltanet_step none.
  * CUDA notes, returns, threads: common.
  */
 enum {
