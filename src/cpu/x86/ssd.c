@@ -52,29 +52,13 @@ static void load_keys(struct work *w, int64_t begin, int64_t n)
 
 /* ---------------------------------------------------------------- one head's cell */
 
-/* Step sizes and decays of the rows [t, t+n), head h. */
-static void load_steps(const seqmix_ssd_args *a, int64_t t, int64_t n, int64_t h, float *delta, float *decay)
-{
-    const vf bias = v_set1(seqmix_present(&a->dt_bias) ? seqmix_load_f32(&a->dt_bias, h * a->dt_bias.stride[0]) : 0);
-    const vf rate = v_set1(seqmix_load_f32(&a->A, h * a->A.stride[0]));
-    const vf least = v_set1(a->dt_min), most = v_set1(a->dt_max);
-    for (int64_t i = 0; i < n; i += V_LANES) {
-        float lanes[V_LANES] = {0};
-        const int count = lanes_left(n, i);
-        vector_load(&a->dt, (t + i) * a->dt.stride[0] + h * a->dt.stride[1], a->dt.stride[0], count, 0, lanes);
-        vf d = v_add(v_load(lanes), bias);
-        if (a->dt_softplus) d = v_softplus(d);
-        if (a->dt_min > 0) d = v_select(v_less(d, least), least, d);
-        if (a->dt_max > 0) d = v_select(v_less(most, d), most, d);
-        v_store_n(delta + i, d, count);
-        v_store_n(decay + i, v_exp_neg(v_min(v_zero(), v_mul(d, rate))), count);
-    }
-}
-
 static void prepare_head(struct work *w, int64_t begin, int64_t n, int64_t h)
 {
     struct chunk_decays *d = w->decays;
-    load_steps(w->args, begin, n, h, w->delta, d->decay);
+    float logs[CELL];
+    ssd_step_sizes(w->args, begin, n, h, w->delta, logs);
+    for (int64_t i = 0; i < n; i += V_LANES)
+        v_store_n(d->decay + i, v_exp_neg(v_load_n(logs + i, lanes_left(n, i))), lanes_left(n, i));
     for (int64_t i = n; i < w->keys.rows; i++)
         w->delta[i] = 0;
     chunk_decays(d, n, w->keys.rows);
