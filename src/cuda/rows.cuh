@@ -59,8 +59,8 @@ DV_DEV void put(const seqmix_tensor &t, int64_t offset, float value)
 
 struct sequence {
     int64_t begin, end;
-    int32_t read, write;     /* slots; -1 = none */
-    int32_t ckpt, ckpt_end;  /* its range of checkpoints */
+    int32_t read, write;    /* slots; -1 = none */
+    int32_t ckpt, ckpt_end; /* its range of checkpoints */
 };
 
 DV_DEV int32_t slot_or_none(int32_t slot, const seqmix_tensor &pool)
@@ -148,8 +148,7 @@ DV_DEV void store_checkpoints(const seqmix_batch &batch, const seqmix_tensor &po
                               sequence &s, int64_t row, const float *state)
 {
     for (; s.ckpt < s.ckpt_end && batch.ckpt_row[s.ckpt] <= row; s.ckpt++)
-        if (batch.ckpt_row[s.ckpt] == row)
-            store_lane(pool, lane, slot_or_none(batch.ckpt_slot[s.ckpt], pool), state);
+        if (batch.ckpt_row[s.ckpt] == row) store_lane(pool, lane, slot_or_none(batch.ckpt_slot[s.ckpt], pool), state);
 }
 
 /* ---------------------------------------------------------------- functions of a gate */

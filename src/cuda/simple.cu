@@ -144,7 +144,8 @@ static __global__ void ssd_kernel(seqmix_ssd_args a, seqmix_batch batch)
     for (int64_t task = blockIdx.x; task < batch.n_seqs * heads; task += gridDim.x) {
         const int64_t h = task % heads, group = h / (heads / a.B.shape[1]);
         sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(task / heads));
-        const lane_of_state lane = {h * a.state.stride[1] + p * a.state.stride[2], a.state.stride[3], mine ? states : 0};
+        const lane_of_state lane = {h * a.state.stride[1] + p * a.state.stride[2], a.state.stride[3],
+                                    mine ? states : 0};
         if (s.begin == s.end) {
             move_lane(a.state, lane, s);
             continue;

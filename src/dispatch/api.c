@@ -91,7 +91,7 @@ static seqmix_status check_workspace(struct seqmix_context *ctx, const struct se
             const seqmix_status status = (*rung)->op_name##_plan(ctx, args, plan);                                     \
             if (status != SEQMIX_ERR_UNSUPPORTED) return status;                                                       \
         }                                                                                                              \
-        return seqmix_fail(ctx, SEQMIX_ERR_INTERNAL, "no rung takes this call");                                       \
+        return seqmix_fail(ctx, SEQMIX_ERR_UNAVAILABLE, "no rung takes this call");                                    \
     }                                                                                                                  \
     static seqmix_status op_name##_call(seqmix_ctx *pub, const seqmix_##family##_args *caller, void *workspace,        \
                                         size_t bytes)                                                                  \

@@ -10,7 +10,7 @@ use File::Basename qw(dirname);
 my $LINES_MAX    = 800;
 my $FUNCTION_MAX = 80;
 my $KERNEL_MAX   = 150;
-my @INCLUDE_DIRS = qw(src/common src/cpu src include src/model tests/check bench .);
+my @INCLUDE_DIRS = qw(src/common src/cpu src/cuda src include src/model tests/check tests/emu bench .);
 
 my $here = dirname($0);
 my ($violations, $files) = (0, 0);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA backend: which rungs a device gets, its memory and clock, and the one place where the runtime's errors become ours.
+ * A call enqueues and returns; an error of work enqueued earlier surfaces on a later call, and the message says so.
+ */
+#include "cuda.h"
+
+#include "status.h"
+#include "workspace.h"
+
+static seqmix_status mapped(struct seqmix_context *ctx, int error)
+{
+    if (error == 0) return SEQMIX_OK;
+    const seqmix_status status = error == SEQMIX_CUDA_OUT_OF_MEMORY ? SEQMIX_ERR_OUT_OF_MEMORY : SEQMIX_ERR_BACKEND;
+    return seqmix_fail(ctx, status, "%s (CUDA error %d, of this call or of work enqueued before it)",
+                       seqmix_cuda_error_text(error), error);
+}
+
+/* Evaluates `call`, which gives an error code, with the context's device current. */
+#define ON_DEVICE(ctx, call)                                                                                           \
+    do {                                                                                                               \
+        int previous = -1, error = seqmix_cuda_enter((ctx)->device, &previous);                                        \
+        if (error == 0) error = (call);                                                                                \
+        seqmix_cuda_leave((ctx)->device, previous);                                                                    \
+        return mapped((ctx), error);                                                                                   \
+    } while (0)
+
+/* ---------------------------------------------------------------- memory and time */
+
+static seqmix_status device_elapsed(struct seqmix_context *ctx, double *milliseconds)
+{
+    float passed = 0;
+    int previous = -1, error = seqmix_cuda_enter(ctx->device, &previous);
+    if (error == 0) error = seqmix_cuda_elapsed(&ctx->device_mark, ctx->stream, &passed);
+    seqmix_cuda_leave(ctx->device, previous);
+    *milliseconds = (double)passed;
+    return mapped(ctx, error);
+}
+
+static seqmix_status device_open(struct seqmix_context *ctx)
+{
+    double none;
+    return device_elapsed(ctx, &none);
+}
+
+static void device_close(struct seqmix_context *ctx)
+{
+    seqmix_cuda_forget(ctx->device_mark);
+}
+
+static seqmix_status device_alloc(struct seqmix_context *ctx, size_t bytes, void **out)
+{
+    ON_DEVICE(ctx, seqmix_cuda_alloc(bytes, out));
+}
+
+static void device_release(struct seqmix_context *ctx, void *memory)
+{
+    int previous = -1;
+    if (seqmix_cuda_enter(ctx->device, &previous) == 0) seqmix_cuda_release(memory);
+    seqmix_cuda_leave(ctx->device, previous);
+}
+
+static seqmix_status device_copy(struct seqmix_context *ctx, void *to, const void *from, size_t bytes)
+{
+    ON_DEVICE(ctx, seqmix_cuda_copy(to, from, bytes, ctx->stream));
+}
+
+static seqmix_status device_sync(struct seqmix_context *ctx)
+{
+    ON_DEVICE(ctx, seqmix_cuda_sync(ctx->stream));
+}
+
+static const struct seqmix_memory device_memory = {
+    .open = device_open,
+    .close = device_close,
+    .alloc = device_alloc,
+    .release = device_release,
+    .copy = device_copy,
+    .sync = device_sync,
+    .elapsed = device_elapsed,
+};
+
+/* ---------------------------------------------------------------- rung cuda-simple */
+
+static seqmix_status plan_simple(struct seqmix_plan *plan, const char *kernel, size_t workspace)
+{
+    plan->kernel = kernel;
+    plan->workspace = workspace;
+    plan->grain = 1;
+    return SEQMIX_OK;
+}
+
+/* Bytes of the inverses in f32: inv may be a, and 16-bit storage must not round what is read again. */
+static size_t inverse_workspace(const seqmix_inverse_args *args)
+{
+    struct seqmix_cursor cursor = {NULL, 0};
+    size_t bytes = sizeof(float);
+    for (int axis = 0; axis < args->a.rank; axis++)
+        bytes *= (size_t)args->a.shape[axis];
+    (void)seqmix_take(&cursor, bytes);
+    return cursor.used;
+}
+
+#define SIMPLE(op, family, launcher, workspace_of)                                                                     \
+    static seqmix_status op##_plan(const struct seqmix_context *ctx, const seqmix_##family##_args *args,               \
+                                   struct seqmix_plan *plan)                                                           \
+    {                                                                                                                  \
+        (void)ctx, (void)args;                                                                                         \
+        return plan_simple(plan, "cuda-simple/" #launcher, workspace_of);                                              \
+    }                                                                                                                  \
+    static seqmix_status op(struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace)           \
+    {                                                                                                                  \
+        ON_DEVICE(ctx, seqmix_##launcher##__cuda_simple(args, workspace, ctx->stream));                                \
+    }
+SIMPLE(short_conv_rows, conv, short_conv, 0)
+SIMPLE(short_conv_step, conv, short_conv, 0)
+SIMPLE(selective_scan_rows, scan, selective_scan, 0)
+SIMPLE(selective_scan_step, scan, selective_scan, 0)
+SIMPLE(ssd_chunk_forward, ssd, ssd, 0)
+SIMPLE(ssd_step, ssd, ssd, 0)
+SIMPLE(deltanet_chunk_forward, deltanet, deltanet, 0)
+SIMPLE(deltanet_step, deltanet, deltanet, 0)
+SIMPLE(unit_lower_inverse, inverse, unit_lower_inverse, inverse_workspace(args))
+SIMPLE(gated_rms_norm_rows, norm, gated_rms_norm, 0)
+SIMPLE(linear, linear, linear, 0)
+SIMPLE(embed_rows, embed, embed, 0)
+
+/* The ops without a kernel here: no call of them is taken, so it ends as SEQMIX_ERR_UNAVAILABLE. */
+#define MISSING(op, family)                                                                                            \
+    static seqmix_status op##_plan(const struct seqmix_context *ctx, const seqmix_##family##_args *args,               \
+                                   struct seqmix_plan *plan)                                                           \
+    {                                                                                                                  \
+        (void)ctx, (void)args, (void)plan;                                                                             \
+        return SEQMIX_ERR_UNSUPPORTED;                                                                                 \
+    }                                                                                                                  \
+    static seqmix_status op(struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace)           \
+    {                                                                                                                  \
+        (void)args, (void)workspace;                                                                                   \
+        return seqmix_fail(ctx, SEQMIX_ERR_UNAVAILABLE, "the CUDA backend has no kernel for it");                      \
+    }
+MISSING(rope_rows, rope)
+MISSING(attention_rows, attention)
+MISSING(moe_route, route)
+MISSING(act_rows, act)
+MISSING(moe_experts, moe)
+MISSING(argmax, argmax)
+
+static const struct seqmix_kernels simple = {
+    .backend = SEQMIX_BACKEND_CUDA,
+    .level = SEQMIX_LEVEL_CUDA_SIMPLE,
+    .name = "cuda-simple",
+    .lower = NULL,
+    .memory = &device_memory,
+#define SEQMIX_OP(ID, op_name, family, step) .op_name = op_name, .op_name##_plan = op_name##_plan,
+#include "ops.def"
+};
+
+/* Kernels are compiled for this capability and later ones. */
+enum { OLDEST = 75 };
+
+seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct seqmix_kernels **rung, char *why,
+                               size_t why_len)
+{
+    int capability = 0;
+    (void)level_cap; /* one rung so far */
+    *rung = NULL;
+    const int error = seqmix_cuda_capability(device, &capability);
+    if (error != 0)
+        return seqmix_fail_text(why, why_len, SEQMIX_ERR_UNAVAILABLE, "device=%d: %s", (int)device,
+                                seqmix_cuda_error_text(error));
+    if (capability < OLDEST)
+        return seqmix_fail_text(why, why_len, SEQMIX_ERR_UNAVAILABLE,
+                                "device=%d has compute capability %d.%d, not %d.%d", (int)device, capability / 10,
+                                capability % 10, OLDEST / 10, OLDEST % 10);
+    *rung = &simple;
+    return SEQMIX_OK;
+}

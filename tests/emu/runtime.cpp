@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime's side: launches, device memory, streams and events. Work on a stream runs when the host waits for it, never
+ * before, so a missing wait gives wrong numbers every time. Memory starts as NaN. A kernel that fails leaves
+ * cudaErrorLaunchFailure, whose text is the emulator's report, until cudaGetLastError fetches it.
+ */
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "engine.h"
+
+struct emu_stream {
+    std::deque<std::function<void()>> work;
+};
+struct emu_event {
+    bool done = true;
+    emu_stream *stream = nullptr;
+    double time = 0;
+};
+
+namespace
+{
+
+emu_stream legacy;
+std::vector<emu_stream *> streams;
+cudaError_t last_error = cudaSuccess;
+std::map<const void *, int> allowed_shared;
+std::map<void *, size_t> memory; /* bytes as asked */
+uint32_t next_serial = 2;        /* of blocks; 1 is the host's */
+bool configured = false;
+
+emu_stream *at(cudaStream_t stream)
+{
+    return stream != nullptr ? stream : &legacy;
+}
+
+void run_one(emu_stream *stream)
+{
+    const std::function<void()> task = std::move(stream->work.front());
+    stream->work.pop_front();
+    task();
+}
+
+void drain(emu_stream *stream)
+{
+    while (!stream->work.empty())
+        run_one(stream);
+}
+
+void drain_all()
+{
+    drain(&legacy);
+    for (emu_stream *s : streams)
+        drain(s);
+}
+
+void enqueue(cudaStream_t stream, std::function<void()> task)
+{
+    if (stream == nullptr) /* the legacy stream waits for all others */
+        for (emu_stream *s : streams)
+            legacy.work.push_back([s] { drain(s); });
+    at(stream)->work.push_back(std::move(task));
+}
+
+void wait_for(emu_event *event)
+{
+    while (!event->done && !event->stream->work.empty())
+        run_one(event->stream);
+}
+
+cudaError_t fail_with(cudaError_t error)
+{
+    return last_error = error;
+}
+
+size_t rounded(size_t bytes)
+{
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+/* Blocks in the configured order: i of n. */
+struct Sequence {
+    uint64_t n, factor = 1, offset = 0;
+    explicit Sequence(uint64_t blocks) : n(blocks)
+    {
+        if (emu::config.order != emu::RANDOM) return;
+        offset = emu::next_random() % n;
+        do
+            factor = emu::next_random() % n + 1;
+        while (std::gcd(factor, n) != 1);
+    }
+    uint64_t block(uint64_t i) const
+    {
+        if (emu::config.order == emu::REVERSE) return n - 1 - i;
+        return (uint64_t)(((unsigned __int128)i * factor + offset) % n);
+    }
+};
+
+} /* namespace */
+
+namespace emu
+{
+
+void configure()
+{
+    configured = true;
+    if (const char *order = getenv("EMU_ORDER")) {
+        config.order = strcmp(order, "rev") == 0 ? REVERSE : strncmp(order, "rand", 4) == 0 ? RANDOM : FORWARD;
+        if (config.order == RANDOM && order[4] == ':') config.seed = strtoull(order + 5, nullptr, 10);
+    }
+    if (const char *check = getenv("EMU_CHECK")) config.check = config.check && strcmp(check, "0") != 0;
+    if (const char *bits = getenv("EMU_TC")) config.tensor_bits = atoi(bits);
+    state.random = config.seed * 0x9E3779B97F4A7C15ull + 1;
+}
+
+int launch(const void *kernel, dim3 grid, dim3 block, size_t shared, void *stream, void (*run)(void *), void *args,
+           size_t args_size, void (*drop)(void *))
+{
+    if (!configured) configure();
+    const uint64_t threads_of = (uint64_t)block.x * block.y * block.z, blocks = (uint64_t)grid.x * grid.y * grid.z;
+    const size_t allowed = allowed_shared.count(kernel) != 0 ? (size_t)allowed_shared[kernel] : 48 << 10;
+    if (threads_of == 0 || threads_of > MAX_THREADS || block.z > 64 || blocks == 0 || grid.x > INT32_MAX ||
+        grid.y > 65535 || grid.z > 65535 || shared > allowed) {
+        drop(args);
+        return fail_with(cudaErrorInvalidConfiguration);
+    }
+    enqueue(static_cast<cudaStream_t>(stream), [=] {
+        if (last_error == cudaErrorLaunchFailure) return drop(args);
+        clear_report();
+        const Sequence order(blocks);
+        state.launch_serial = next_serial;
+        state.dynamic_bytes = shared;
+        state.args = args;
+        state.args_size = args_size;
+        for (uint64_t i = 0; i < blocks; i++) {
+            state.serial = next_serial++;
+            if (!run_block(order.block(i), grid, block, run, args)) {
+                fail_with(cudaErrorLaunchFailure);
+                break;
+            }
+        }
+        drop(args);
+    });
+    return cudaSuccess;
+}
+
+cudaError_t allow_shared(const void *kernel, int bytes)
+{
+    if (bytes > 163 << 10) return fail_with(cudaErrorInvalidValue);
+    allowed_shared[kernel] = bytes;
+    return cudaSuccess;
+}
+
+} /* namespace emu */
+
+/* ---------------------------------------------------------------- devices and memory */
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? cudaSuccess : fail_with(cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
+{
+    if (device != 0) return fail_with(cudaErrorInvalidDevice);
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? EMU_ARCH / 100 : EMU_ARCH / 10 % 10;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    if (bytes > (size_t)1 << 40) return fail_with(cudaErrorMemoryAllocation);
+    unsigned char *p = static_cast<unsigned char *>(emu::map_memory(rounded(bytes) + 4096));
+    mprotect(p + rounded(bytes), 4096, PROT_NONE);
+    memset(p, 0xff, bytes);
+    memory[p] = bytes;
+    if (emu::config.check) emu::device_memory(p, bytes);
+    *out = p;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    if (p == nullptr) return cudaSuccess;
+    drain_all();
+    const auto it = memory.find(p);
+    if (it == memory.end()) return fail_with(cudaErrorInvalidValue);
+    emu::device_memory_gone(static_cast<unsigned char *>(p));
+    munmap(p, rounded(it->second) + 4096);
+    memory.erase(it);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
+{
+    enqueue(stream, [=] {
+        if (bytes == 0) return;
+        memmove(to, from, bytes);
+        emu::host_wrote(to, bytes);
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+    return cudaStreamSynchronize(nullptr);
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    enqueue(stream, [=] {
+        memset(to, value, bytes);
+        emu::host_wrote(to, bytes);
+    });
+    return cudaSuccess;
+}
+
+/* ---------------------------------------------------------------- streams and events */
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    streams.push_back(*stream = new emu_stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    drain_all();
+    for (size_t i = 0; i < streams.size(); i++)
+        if (streams[i] == stream) streams.erase(streams.begin() + (std::ptrdiff_t)i);
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    drain(at(stream));
+    return last_error;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    enqueue(stream, [event] { wait_for(event); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    *event = new emu_event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    drain_all();
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    event->done = false;
+    event->stream = at(stream);
+    enqueue(stream, [event] {
+        timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        event->time = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+        event->done = true;
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    wait_for(event);
+    return last_error;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+    *milliseconds = (float)(to->time - from->time);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize()
+{
+    drain_all();
+    return last_error;
+}
+
+cudaError_t cudaGetLastError()
+{
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorInvalidValue:
+        return "invalid argument";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInvalidConfiguration:
+        return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+        return "invalid device ordinal";
+    default:
+        return emu::report();
+    }
+}
