@@ -175,8 +175,9 @@ BLOCK_INLINE void widen_blocks(seqmix_dtype dtype, const uint8_t *at, int64_t n,
     if (seqmix_dtype_block(dtype) == SMALL_BLOCK) {
         uint8_t tail[SMALL_BLOCKS * 34] = {0};
         for (int64_t i = 0; i < n; i += GROUP, at += SMALL_BLOCKS * size) {
-            if (n - i < GROUP) {
-                memcpy(tail, at, (size_t)((n - i) / SMALL_BLOCK * size));
+            const int64_t left = (n - i) / SMALL_BLOCK;
+            if (left > 0 && left < SMALL_BLOCKS) {
+                memcpy(tail, at, (size_t)(left * size));
                 at = tail;
             }
             widen_small_group(dtype, at, w);
