@@ -291,7 +291,8 @@ static seqmix_status worker_sums(struct seqmix_context *ctx, const seqmix_linear
 {
     const int64_t I = args->x.shape[1], part = (I + ctx->n_workers - 1) / ctx->n_workers;
     seqmix_status status = SEQMIX_OK;
-    if (args->y.dtype != SEQMIX_F32 || ctx->n_workers == 1) return REF(linear)(ctx, args, workspace);
+    const bool elements = seqmix_dtype_block(args->weight.dtype) == 1; /* blocks are not cut */
+    if (args->y.dtype != SEQMIX_F32 || ctx->n_workers == 1 || !elements) return REF(linear)(ctx, args, workspace);
     for (int64_t at = 0; at < I && status == SEQMIX_OK; at += part) { /* one partial sum a worker */
         seqmix_linear_args some = *args;
         some.x.shape[1] = some.weight.shape[1] = I - at < part ? I - at : part;

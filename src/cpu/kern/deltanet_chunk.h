@@ -32,7 +32,8 @@ struct delta_gates {
 static inline void delta_chunk_layout(const seqmix_deltanet_args *a, struct delta_chunk *c,
                                       struct seqmix_cursor *cursor)
 {
-    const size_t dim = (size_t)a->k.shape[2];
+    const size_t dim =
+        a->k.shape[2] > 0 ? (size_t)a->k.shape[2] : 1; /* no part of no size: its pointer would be NULL */
     const bool per_channel = a->gate.rank == 3;
     c->rows = seqmix_take(cursor, 2 * CHUNK * dim * sizeof(float));
     c->read = seqmix_take(cursor, DELTA_STRIDE * dim * sizeof(float));

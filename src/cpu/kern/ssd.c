@@ -195,7 +195,8 @@ static void load_state(const struct work *w, int64_t head, float *state)
 
 static struct buffers layout(const seqmix_ssd_args *a, int64_t heads, int64_t lanes, struct seqmix_cursor *cursor)
 {
-    const size_t states = (size_t)a->B.shape[2];
+    const size_t states =
+        a->B.shape[2] > 0 ? (size_t)a->B.shape[2] : 1; /* no part of no size: its pointer would be NULL */
     struct buffers b = {.width = (lanes + TILE - 1) / TILE * TILE};
     b.rows = seqmix_take(cursor, STRIDE * states * sizeof *b.rows);
     b.packed = seqmix_take(cursor, STRIDE * states * sizeof *b.packed);
