@@ -289,15 +289,15 @@ static void flip_bit(const seqmix_tensor *out)
 
 static seqmix_status worker_sums(struct seqmix_context *ctx, const seqmix_linear_args *args, void *workspace)
 {
-    const int64_t I = args->x.shape[1], part = (I + ctx->n_workers - 1) / ctx->n_workers;
+    const int64_t I = args->x.shape[1], block = seqmix_dtype_block(args->weight.dtype);
+    const int64_t part = (I / block + ctx->n_workers - 1) / ctx->n_workers * block; /* blocks stay whole */
     seqmix_status status = SEQMIX_OK;
-    const bool elements = seqmix_dtype_block(args->weight.dtype) == 1; /* blocks are not cut */
-    if (args->y.dtype != SEQMIX_F32 || ctx->n_workers == 1 || !elements) return REF(linear)(ctx, args, workspace);
+    if (args->y.dtype != SEQMIX_F32 || ctx->n_workers == 1) return REF(linear)(ctx, args, workspace);
     for (int64_t at = 0; at < I && status == SEQMIX_OK; at += part) { /* one partial sum a worker */
         seqmix_linear_args some = *args;
         some.x.shape[1] = some.weight.shape[1] = I - at < part ? I - at : part;
         some.x.data = (char *)some.x.data + at * (int64_t)seqmix_dtype_size(some.x.dtype);
-        some.weight.data = (char *)some.weight.data + at * (int64_t)seqmix_dtype_size(some.weight.dtype);
+        some.weight.data = (char *)some.weight.data + seqmix_dtype_bytes(some.weight.dtype, at);
         if (at > 0) some.residual = args->y;
         if (at > 0) some.bias.rank = 0;
         status = REF(linear)(ctx, &some, workspace);
