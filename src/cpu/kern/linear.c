@@ -49,6 +49,7 @@ struct linear {
 static const uint8_t *weight_row(const struct linear *l, int64_t output)
 {
     const seqmix_tensor *w = &l->args->weight;
+    if (w->data == NULL) return NULL; /* no inputs */
     return (const uint8_t *)w->data + seqmix_dtype_bytes(w->dtype, output * w->stride[0]);
 }
 
