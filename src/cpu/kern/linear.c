@@ -49,7 +49,6 @@ struct linear {
 static const uint8_t *weight_row(const struct linear *l, int64_t output)
 {
     const seqmix_tensor *w = &l->args->weight;
-    if (w->data == NULL) return NULL; /* no inputs */
     return (const uint8_t *)w->data + seqmix_dtype_bytes(w->dtype, output * w->stride[0]);
 }
 
@@ -455,6 +454,7 @@ static void prepare(const struct seqmix_context *ctx, const seqmix_linear_args *
 seqmix_status KERN(linear_plan)(const struct seqmix_context *ctx, const seqmix_linear_args *args,
                                 struct seqmix_plan *plan)
 {
+    if (args->x.shape[1] == 0) return SEQMIX_ERR_UNSUPPORTED; /* no products, and no pointers to add to: rung 0 */
     struct linear l;
     struct seqmix_cursor cursor = {NULL, 0};
     prepare(ctx, args, &cursor, &l);
