@@ -98,8 +98,10 @@ END_TEST
 
 /* ---- fork ---- */
 
+/* ThreadSanitizer does not follow threads into a child. Under AddressSanitizer two of these tests were killed by SIGKILL; why is
+ * not known, so there the fork path is untested. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { N_CHILDREN = 0 }; /* their runtimes do not follow threads into a child */
+enum { N_CHILDREN = 0 };
 #else
 enum { N_CHILDREN = 8 };
 #endif
