@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "cpu.h"
 #include "harness.h"
 
 const char *check_bound_name(enum check_bound kind)
@@ -232,8 +233,43 @@ static int64_t judged_rows(const struct call *call, int f, unsigned char *writte
     return (field->flags & FIELD_ROWS) != 0 && n > 0 ? spans[n - 1].end : all;
 }
 
-static void compare_field(const struct call *got, const struct call *want, int f, const struct spread *spread,
-                          struct verdict *verdict, struct sums *total)
+/* ---------------------------------------------------------------- one field */
+
+static void compare_field(const struct call *got, const struct call *before, const struct call *want, int f,
+                          const struct spread *spread, struct verdict *verdict, struct sums *total);
+
+static struct sums field_sums(const struct call *got, const struct call *want, int f)
+{
+    const struct spread none = {.grain = 1};
+    struct verdict ignored = {.ok = false};
+    struct sums sums;
+    compare_field(got, NULL, want, f, &none, &ignored, &sums);
+    return sums;
+}
+
+/* RMS of what the oracle's output f changes by when every input is off by half an ulp of f32: the most of a few draws. */
+static double sway(const struct call *before, const struct call *want, int f)
+{
+    enum { DRAWS = 4 };
+    double most = 0;
+    for (int draw = 1; draw <= DRAWS; draw++) {
+        struct call disturbed, other;
+        struct verdict ignored = {.ok = false};
+        check_disturb(before, (uint64_t)draw, &disturbed);
+        if (check_run_oracle(&seqmix_kernels__ref64, &disturbed, true, &other, &ignored)) {
+            const struct sums sums = field_sums(&other, want, f);
+            most = fmax(most, rms(sums.error2, sums.count));
+        }
+        check_release(&other);
+        check_release(&disturbed);
+    }
+    return most;
+}
+
+/* `before`: the call not yet run, or NULL. A tensor over its bound is excused if the oracle's answer to disturbed inputs is at
+ * least as far off: in f32 nothing better is to be had. */
+static void compare_field(const struct call *got, const struct call *before, const struct call *want, int f,
+                          const struct spread *spread, struct verdict *verdict, struct sums *total)
 {
     const struct field *field = &got->op->family->fields[f];
     const seqmix_tensor *g = check_field_const(got, f), *w = check_field_const(want, f);
@@ -262,13 +298,18 @@ static void compare_field(const struct call *got, const struct call *want, int f
         verdict->a = a;
         snprintf(verdict->field, sizeof verdict->field, "%s", field->name);
     }
+    if (a > j.bound && before != NULL && error <= sway(before, want, f)) {
+        verdict->excused = true;
+        j.bound = a;
+    }
     if (a > j.bound) check_fail(verdict, "%s: error %.3g exceeds %.3g", field->name, a, j.bound);
     judge_vectors(&j, vectors, tensor_rms);
     *total = j.total;
     check_free(vectors);
 }
 
-void check_compare(const struct call *got, const struct call *want, int64_t grain, struct verdict *verdict)
+void check_compare(const struct call *got, const struct call *before, const struct call *want, int64_t grain,
+                   struct verdict *verdict)
 {
     struct spread spread;
     find_spread(want, grain, &spread);
@@ -277,32 +318,26 @@ void check_compare(const struct call *got, const struct call *want, int64_t grai
     for (int f = 0; f < got->op->family->n_fields; f++) {
         struct sums total;
         if (got->op->family->fields[f].role != ROLE_IN && seqmix_present(check_field_const(got, f)))
-            compare_field(got, want, f, &spread, verdict, &total);
+            compare_field(got, before, want, f, &spread, verdict, &total);
     }
     check_free(spread.first);
 }
 
-/* Both calls against the oracle: `got` may err `times` as much as `peer`, plus `ulps` half ulps of its storage, more where
- * few elements are judged. */
-void check_against_peer(const struct call *got, const struct call *peer, const struct call *want, double times,
-                        double ulps, const char *peer_name, struct verdict *verdict)
+/* ---------------------------------------------------------------- against a peer */
+
+void check_against_peer(const struct call *got, const struct call *before, const struct call *peer,
+                        const struct call *want, double times, const char *peer_name, struct verdict *verdict)
 {
-    struct spread spread;
-    find_spread(want, 1, &spread);
     for (int f = 0; f < got->op->family->n_fields; f++) {
-        const struct field *field = &got->op->family->fields[f];
-        struct sums mine, theirs;
-        struct verdict ignored = {.ok = false};
-        if (field->role == ROLE_IN || !seqmix_present(check_field_const(got, f))) continue;
-        compare_field(got, want, f, &spread, &ignored, &mine);
-        compare_field(peer, want, f, &spread, &ignored, &theirs);
-        const double error = rms(mine.error2, mine.count), allowed = times * rms(theirs.error2, theirs.count);
-        const double few =
-            1 + 8.0 / (double)(mine.count > 0 ? mine.count : 1); /* of few elements the peer's may be lucky */
-        const double ulp = ulps * few * rms(mine.half_ulp2, mine.count) + floor_error(check_field_const(got, f)->dtype);
-        if (error > allowed + ulp)
-            check_fail(verdict, "%s: RMS error %.3g of %.0f elements exceeds %g x %s's %.3g + %.3g", field->name, error,
-                       (double)mine.count, times, peer_name, allowed / times, ulp);
+        if (got->op->family->fields[f].role == ROLE_IN || !seqmix_present(check_field_const(got, f))) continue;
+        const struct sums mine = field_sums(got, want, f), theirs = field_sums(peer, want, f);
+        const double error = rms(mine.error2, mine.count), peers = rms(theirs.error2, theirs.count);
+        const double ulp = rms(mine.half_ulp2, mine.count) + floor_error(check_field_const(got, f)->dtype);
+        if (error <= times * peers + ulp) continue;
+        const double own = sway(before, want, f);
+        if (error > times * (peers + own) + ulp)
+            check_fail(verdict,
+                       "%s: RMS error %.3g of %.0f elements exceeds %g x (%s's %.3g + the inputs' %.3g) + %.3g",
+                       got->op->family->fields[f].name, error, (double)mine.count, times, peer_name, peers, own, ulp);
     }
-    check_free(spread.first);
 }

@@ -33,19 +33,21 @@ void check_numbers(const struct rung *rung, struct call *call, struct verdict *v
     const bool plain =
         chunked && call->x == SEQMIX_F32 && is_chunk(grain) && rung->table != &seqmix_kernels__chunk_plain;
     const bool ref = !chunked && rung->table != &seqmix_kernels__ref;
-    struct call want, peer = {.n_slabs = 0};
+    struct call want, before, peer = {.n_slabs = 0};
     bool ready = check_run_oracle(&seqmix_kernels__ref64, call, true, &want, verdict);
     if (plain) ready = run_plain(call, grain, &peer, verdict) && ready;
     if (ref) ready = check_run_oracle(&seqmix_kernels__ref, call, false, &peer, verdict) && ready;
+    check_clone(call, &before);
     check_snapshot(call);
     if (ready && check_run(rung->serial, call, verdict)) {
         char why[160];
         if (!check_untouched(call, why, sizeof why)) check_fail(verdict, "%s", why);
-        check_compare(call, &want, grain, verdict);
-        if (plain) check_against_peer(call, &peer, &want, 3, 1, "the plain chunk form", verdict);
-        if (ref) check_against_peer(call, &peer, &want, 2, 2, "rung 0", verdict);
+        check_compare(call, &before, &want, grain, verdict);
+        if (plain) check_against_peer(call, &before, &peer, &want, 3, "the plain chunk form", verdict);
+        if (ref) check_against_peer(call, &before, &peer, &want, 2, "rung 0", verdict);
     }
     check_release(&want);
+    check_release(&before);
     check_release(&peer);
 }
 

@@ -303,6 +303,7 @@ struct rung {
 
 struct verdict {
     bool ok, judged; /* judged: errors below are valid */
+    bool excused;    /* over a bound, and no farther off than the oracle is with disturbed inputs */
     double a, b;     /* worst tensor error / bound and worst vector error / (4 bound) of any output, as errors */
     double bound;
     char field[16];
@@ -326,11 +327,15 @@ int64_t check_grain(seqmix_ctx *ctx, const struct call *call);
 /* The call on a bare table (oracles). The result owns f64 outputs and a f64 pool when `wide`. */
 bool check_run_oracle(const struct seqmix_kernels *table, const struct call *call, bool wide, struct call *out,
                       struct verdict *verdict);
-/* Compares a finished call with the oracle's under math.md's metric. */
-void check_compare(const struct call *got, const struct call *want, int64_t grain, struct verdict *verdict);
-/* Both against the oracle: `got` may err `times` as much as `peer`, plus `ulps` half ulps of its storage. */
-void check_against_peer(const struct call *got, const struct call *peer, const struct call *want, double times,
-                        double ulps, const char *peer_name, struct verdict *verdict);
+/* The same call with every number it reads off by half an ulp of f32, either way as draw > 0 has it, equal ones the same way. */
+void check_disturb(const struct call *call, uint64_t draw, struct call *out);
+/* Compares a finished call with the oracle's under math.md's metric; `before`: the call not yet run, NULL: nothing is excused. */
+void check_compare(const struct call *got, const struct call *before, const struct call *want, int64_t grain,
+                   struct verdict *verdict);
+/* Both against the oracle: `got` may err `times` as much as `peer`, plus half an ulp of its storage. What is over that may err
+ * `times` as much as `peer` and the oracle's own answer to disturbed inputs together; `before`: the call not yet run. */
+void check_against_peer(const struct call *got, const struct call *before, const struct call *peer,
+                        const struct call *want, double times, const char *peer_name, struct verdict *verdict);
 
 /* Judges one case; signals included. */
 void check_case(const struct rung *rung, const struct check_op *op, seqmix_dtype x, const struct class_use *use,
@@ -342,7 +347,8 @@ void check_property(const struct rung *rung, struct call *call, enum check_class
 struct check_options {
     enum check_level level;
     uint64_t seed;
-    int32_t backend; /* SEQMIX_BACKEND_* */
+    int32_t backend;          /* SEQMIX_BACKEND_* */
+    const char *backend_name; /* as on the command line, NULL = not there */
     const char *rung, *filter, *id, *shapes;
     bool json, list;
 };

@@ -66,7 +66,8 @@ int main(int argc, char **argv)
         } else if (strcmp(arg, "--selftest") == 0) {
             mode = MODE_SELFTEST;
         } else if (strcmp(arg, "--backend") == 0) {
-            options.backend = parse_backend(value_of(argc, argv, &i));
+            options.backend_name = value_of(argc, argv, &i);
+            options.backend = parse_backend(options.backend_name);
         } else if (strcmp(arg, "--rung") == 0) {
             options.rung = value_of(argc, argv, &i);
         } else if (strcmp(arg, "--filter") == 0) {

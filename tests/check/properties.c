@@ -260,7 +260,7 @@ static void chunks_agree(const struct rung *rung, struct call *call, struct verd
         check_clone(call, &other);
         memcpy((char *)&other.args + call->op->family->chunk_offset, &chunks[i], sizeof chunks[i]);
         if (check_run(rung->serial, &other, verdict))
-            check_compare(&other, &want, check_grain(rung->serial, &other), verdict);
+            check_compare(&other, NULL, &want, check_grain(rung->serial, &other), verdict);
         if (!verdict->ok) check_fail(verdict, "with chunk %d", (int)chunks[i]);
         check_release(&other);
     }

@@ -143,8 +143,17 @@ int64_t check_grain(seqmix_ctx *ctx, const struct call *call)
 
 /* ---------------------------------------------------------------- bare tables */
 
-/* The field of `out` becomes a tensor of its own with the same values, in f64 unless its dtype is kept. */
-static void widen(const struct call *call, struct call *out, int f)
+/* 1, or off by half an ulp of f32 either way: as rounding does, equal numbers the same way. */
+static double disturbance(double value, uint64_t draw)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    struct rng rng = {bits ^ draw * 0x9e3779b97f4a7c15u};
+    return draw == 0 ? 1 : check_chance(&rng, 0.5) ? 1 + 0x1p-24 : 1 - 0x1p-24;
+}
+
+/* The field of `out` becomes a tensor of its own with the same values, in f64, disturbed unless `draw` is 0. */
+static void widen(const struct call *call, struct call *out, int f, uint64_t draw)
 {
     const seqmix_tensor *from = check_field_const(call, f);
     seqmix_tensor *to = check_field(out, f);
@@ -158,9 +167,23 @@ static void widen(const struct call *call, struct call *out, int f)
     out->slab_of[f] = out->n_slabs;
     to->data = check_new_slab(out, (size_t)count * sizeof(double))->bytes;
     if (count == 0) return;
-    do
-        check_put(to, check_offset(to, index), check_get(from, check_offset(from, index)));
-    while (check_next(from, index, 0, from->rank));
+    do {
+        const double value = check_get(from, check_offset(from, index));
+        check_put(to, check_offset(to, index), value * disturbance(value, draw));
+    } while (check_next(from, index, 0, from->rank));
+}
+
+void check_disturb(const struct call *call, uint64_t draw, struct call *out)
+{
+    *out = *call;
+    out->n_slabs = 0;
+    for (int f = 0; f < call->op->family->n_fields; f++) {
+        const seqmix_tensor *t = check_field_const(call, f);
+        const bool kept = (call->op->family->fields[f].flags & FIELD_KEPT) != 0;
+        const bool number = t->dtype == SEQMIX_F32 || t->dtype == SEQMIX_BF16 || t->dtype == SEQMIX_F16;
+        if (seqmix_present(t) && number && !kept) widen(call, out, f, draw);
+    }
+    check_rebind(out);
 }
 
 bool check_run_oracle(const struct seqmix_kernels *table, const struct call *call, bool wide, struct call *out,
@@ -171,7 +194,7 @@ bool check_run_oracle(const struct seqmix_kernels *table, const struct call *cal
         *out = *call;
         out->n_slabs = 0;
         for (int f = 0; f < family->n_fields; f++)
-            if (family->fields[f].role != ROLE_IN && seqmix_present(check_field(out, f))) widen(call, out, f);
+            if (family->fields[f].role != ROLE_IN && seqmix_present(check_field(out, f))) widen(call, out, f, 0);
     } else {
         check_clone(call, out);
     }
