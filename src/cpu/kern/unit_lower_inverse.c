@@ -8,6 +8,7 @@
 #include "isa.h"
 #include "parallel.h"
 #include "rows.h"
+#include "tune.h"
 #include "workspace.h"
 
 enum { BLOCK = 4, TILE = 2 * V_LANES };
@@ -16,6 +17,8 @@ struct inverse {
     const seqmix_inverse_args *args;
     char *workspace;
     size_t worker_size;
+    int64_t count;
+    bool large; /* the next matrix is asked for while one is worked on */
 };
 
 /* One matrix, and what of the workspace stands in for it. */
@@ -131,6 +134,16 @@ static void solve_block(int64_t i, const struct matrix *m, bool finite)
             v_store(m->X + (i + r) * m->stride + column, v_zero());
 }
 
+/* Asks for rows [i, i+BLOCK) of matrix `index`, from where they come and to where they go. */
+static void approach(const seqmix_inverse_args *a, int64_t index, int64_t i, int64_t n)
+{
+    const int64_t from = matrix_offset(&a->a, index), to = matrix_offset(&a->inv, index);
+    for (int64_t r = i; r < i + BLOCK && r < n; r++) {
+        row_prefetch(&a->a, from + r * a->a.stride[a->a.rank - 2], r);
+        row_prefetch(&a->inv, to + r * a->inv.stride[a->inv.rank - 2], n);
+    }
+}
+
 static void store_rows(const seqmix_tensor *inv, int64_t base, const struct matrix *m)
 {
     for (int64_t i = 0; i < m->n; i++)
@@ -150,6 +163,7 @@ static void inverse_task(void *arg, int64_t task, int32_t worker)
     m.X = in_place ? (float *)inv->data + to : m.spare_X;
     m.stride = in_place ? inv->stride[inv->rank - 2] : m.width;
     for (int64_t i = 0; i < m.n; i += BLOCK) {
+        if (inverse->large && task + 1 < inverse->count) approach(a, task + 1, i, m.n);
         load_block(&a->a, from, i, &m);
         solve_block(i, &m, is_finite(i, &m));
     }
@@ -174,9 +188,10 @@ seqmix_status KERN(unit_lower_inverse_plan)(const struct seqmix_context *ctx, co
 
 seqmix_status KERN(unit_lower_inverse)(struct seqmix_context *ctx, const seqmix_inverse_args *args, void *workspace)
 {
-    struct inverse inverse = {args, workspace, worker_size(args)};
-    int64_t count = 1;
+    struct inverse inverse = {args, workspace, worker_size(args), 1, false};
     for (int axis = 0; axis < args->a.rank - 2; axis++)
-        count *= args->a.shape[axis];
-    return seqmix_parallel_for(ctx, count, inverse_task, &inverse);
+        inverse.count *= args->a.shape[axis];
+    inverse.large = seqmix_tensor_count(&args->inv) >= TUNE_STREAM_BYTES / (int64_t)sizeof(float) &&
+                    args->a.stride[args->a.rank - 1] == 1 && args->inv.stride[args->inv.rank - 1] == 1;
+    return seqmix_parallel_for(ctx, inverse.count, inverse_task, &inverse);
 }
