@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "ctx.h"
+#include "recorder.h"
 #include "tensor.h"
 
 enum { CHECK_MAX_FIELDS = 12, CHECK_MAX_SEQS = 160, CHECK_MAX_CKPTS = 64, CHECK_MAX_INTS = 4096 };
@@ -323,6 +324,12 @@ void check_rung_close(struct rung *rung);
 bool check_run(seqmix_ctx *ctx, struct call *call, struct verdict *verdict);
 /* The same where tensors live on a device, with `bytes` of workspace. */
 bool check_run_on_device(seqmix_ctx *ctx, struct call *call, size_t bytes, struct verdict *verdict);
+/* How calls run on a device. `replay`: recorded while everything in memory is -1 or NaN, run like that, then run on the call's
+ * contents. `broken`: run first on arrays full of any numbers, whose outcome is not looked at, then on arrays that say what the
+ * call's say by numbers out of range. What is judged is the last run. */
+extern struct check_ways {
+    bool replay, broken;
+} check_ways;
 int64_t check_grain(seqmix_ctx *ctx, const struct call *call);
 /* The call on a bare table (oracles). The result owns f64 outputs and a f64 pool when `wide`. */
 bool check_run_oracle(const struct seqmix_kernels *table, const struct call *call, bool wide, struct call *out,

@@ -15,6 +15,8 @@ static const char usage[] =
     "  --rung NAME    cpu-ref, another built rung, chunk-plain (the second reference) or all (default)\n"
     "  --backend B    cpu (default), cuda, or cuda-emu where this is built against the emulator\n"
     "  --filter GLOB  only cases whose id op:dtype:class:variant matches, e.g. 'ssd_*:f32:*'\n"
+    "  --replay       on a device: every call recorded on other contents, then replayed on its own\n"
+    "  --broken       on a device: slots, row bounds and checkpoints out of range, which are clamped\n"
     "  --quick        a few cases of every class; --full all of them\n"
     "Exit status: 0 all passed, 1 something failed, 2 a wrong command line.\n";
 
@@ -68,6 +70,10 @@ int main(int argc, char **argv)
         } else if (strcmp(arg, "--backend") == 0) {
             options.backend_name = value_of(argc, argv, &i);
             options.backend = parse_backend(options.backend_name);
+        } else if (strcmp(arg, "--replay") == 0) {
+            check_ways.replay = true;
+        } else if (strcmp(arg, "--broken") == 0) {
+            check_ways.broken = true;
         } else if (strcmp(arg, "--rung") == 0) {
             options.rung = value_of(argc, argv, &i);
         } else if (strcmp(arg, "--filter") == 0) {
@@ -84,6 +90,10 @@ int main(int argc, char **argv)
             fputs(usage, help ? stdout : stderr);
             return help ? 0 : 2;
         }
+    }
+    if (check_ways.replay && check_recorder == NULL) {
+        fprintf(stderr, "seqmix-check: --replay: this build has nothing that records\n");
+        return 2;
     }
     check_ops_init();
     switch (mode) {

@@ -90,12 +90,24 @@ static inline vf v_exp2_product(vf a, vf b)
 }
 
 /* The same with 1 above a*b = 0, and 0 where the nearest eighth is below -126. */
+static inline __attribute__((always_inline)) void v_exp2_product_neg_each(vf a, const vf *b, vf *power, int n)
+{
+    const vf lowest = v_set1(V_MAGIC_8 - 126);
+    vf t[V_TOGETHER];
+    for (int i = 0; i < n; i++) {
+        t[i] = v_fma(a, b[i], v_set1(V_MAGIC_8));
+        power[i] = v_min(v_set1(V_MAGIC_8), v_max(lowest, t[i]));
+    }
+    v_exp2_from(a, b, power, n);
+    for (int i = 0; i < n; i++)
+        power[i] = v_select(v_less(t[i], lowest), v_zero(), v_min(v_set1(1), power[i]));
+}
+
 static inline vf v_exp2_product_neg(vf a, vf b)
 {
-    const vf lowest = v_set1(V_MAGIC_8 - 126), t = v_fma(a, b, v_set1(V_MAGIC_8));
-    vf power = v_min(v_set1(V_MAGIC_8), v_max(lowest, t));
-    v_exp2_from(a, &b, &power, 1);
-    return v_select(v_less(t, lowest), v_zero(), v_min(v_set1(1), power));
+    vf power;
+    v_exp2_product_neg_each(a, &b, &power, 1);
+    return power;
 }
 
 /* x <- exp(x) for x <= 0 and n <= V_TOGETHER vectors: 0 below -87.3, NaN stays. */
