@@ -398,7 +398,7 @@ FAULT(check_delta_growing, deltanet_chunk_forward)
 FAULT(check_scan_naive_softplus, selective_scan_rows)
 
 /* Inside the bound, yet over what rung 0 errs, and over what disturbed inputs do. */
-static seqmix_status three_bits_lost(struct seqmix_context *ctx, const seqmix_scan_args *args, void *workspace)
+static seqmix_status four_bits_lost(struct seqmix_context *ctx, const seqmix_scan_args *args, void *workspace)
 {
     const seqmix_status status = REF(selective_scan_rows)(ctx, args, workspace);
     const seqmix_batch *b = args->batch;
@@ -406,11 +406,11 @@ static seqmix_status three_bits_lost(struct seqmix_context *ctx, const seqmix_sc
     for (int64_t t = 0; t < end; t++)
         for (int64_t c = 0; c < args->y.shape[1]; c++) {
             const int64_t at = t * args->y.stride[0] + c;
-            check_put(&args->y, at, check_get(&args->y, at) * (1 + 0x1p-21));
+            check_put(&args->y, at, check_get(&args->y, at) * (1 + 0x1p-20));
         }
     return status;
 }
-FAULT(three_bits_lost, selective_scan_rows)
+FAULT(four_bits_lost, selective_scan_rows)
 
 /* Inside the bound for hard data, yet far from what the plain chunk form reaches. */
 static seqmix_status rough_chunk_form(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
@@ -472,7 +472,7 @@ const struct fault check_faults[] = {
     {"bits depend on checkpoints", "deltanet_chunk_forward", install_bits_of_checkpoints, CLASS_CHECKPOINTS},
     {"rows of a step fused", "ssd_step", install_step_rows_fused, CLASS_STEPS},
     {"forms disagree", "ssd_step", install_check_ssd_wrong_groups, CLASS_FORMS},
-    {"three bits lost", "selective_scan_rows", install_three_bits_lost, CLASS_GAUSS},
+    {"four bits lost", "selective_scan_rows", install_four_bits_lost, CLASS_GAUSS},
     {"rough chunk form", "ssd_chunk_forward", install_rough_chunk_form, CLASS_HARD_ROW},
     {"one chunk size wrong", "deltanet_chunk_forward", install_chunk_128_wrong, CLASS_CHUNKS},
     {"segmentation fault", "short_conv_rows", install_crashes, CLASS_ROWS},
