@@ -5,6 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "model.h"
 #include "targets.h"
 
 #include <fnmatch.h>
@@ -34,7 +35,7 @@ static const struct {
     {"linear", "mamba-130m"},
 };
 
-static int in_quick(const char *op, const char *shape)
+int seqmix_bench_in_quick(const char *op, const char *shape)
 {
     for (size_t i = 0; i < sizeof quick_runs / sizeof quick_runs[0]; i++)
         if (strcmp(op, quick_runs[i].op) == 0 && strcmp(shape, quick_runs[i].shape) == 0) return 1;
@@ -42,9 +43,11 @@ static int in_quick(const char *op, const char *shape)
 }
 
 /* Two entries that do the same work on tensors of the same sizes, though for different models. */
-static int same_work(const struct seqmix_bench_entry *a, const struct seqmix_bench_entry *b)
+int seqmix_bench_same_work(const struct seqmix_bench_entry *a, const struct seqmix_bench_entry *b)
 {
-    if (a->op != b->op || a->rows != b->rows || a->dtype != b->dtype || a->decode != b->decode) return 0;
+    if (a->op != b->op || a->rows != b->rows || a->dtype != b->dtype || a->decode != b->decode ||
+        a->seqs != b->seqs)
+        return 0;
     struct seqmix_bench_plan x = {.n_fields = 0}, y = {.n_fields = 0};
     a->op->plan(a, &x);
     b->op->plan(b, &y);
@@ -57,7 +60,7 @@ static int same_work(const struct seqmix_bench_entry *a, const struct seqmix_ben
 static int append(struct list *list, const struct seqmix_bench_entry *entry, int keep_repeats)
 {
     for (int i = 0; i < list->n && !keep_repeats; i++)
-        if (same_work(&list->entries[i], entry)) {
+        if (seqmix_bench_same_work(&list->entries[i], entry)) {
             list->repeats++;
             return 0;
         }
@@ -92,7 +95,7 @@ static int append_op(struct list *list, const struct seqmix_bench_op *op, const 
     struct seqmix_bench_entry entry = {.op = op, .shape = shape, .decode = decode};
     if (!(decode ? op->decode : op->prefill) || !op->has(shape)) return 0;
     if (fnmatch(o->op, op->name, 0) != 0 || fnmatch(o->shape, shape->name, 0) != 0) return 0;
-    if (o->quick && !in_quick(op->name, shape->name)) return 0;
+    if (o->quick && !seqmix_bench_in_quick(op->name, shape->name)) return 0;
     if (op->id != SEQMIX_OP_LINEAR) return append_rows(list, entry, o);
     for (int i = 0; i < (o->quick ? 1 : shape->n_linear); i++) {
         entry.linear = &shape->linear[i];
@@ -253,6 +256,7 @@ int main(int argc, char **argv)
     const int parsed = seqmix_bench_parse(argc, argv, &o);
     if (parsed != 0) return parsed > 0 ? 0 : 2;
     if (o.suite != NULL) return seqmix_bench_targets(&o);
+    if (o.model != NULL) return seqmix_bench_model(&o, argv);
     char why[512], dir[4096];
     int n_shapes = -1;
     if (o.shapes_dir != NULL || seqmix_shapes_find_dir(dir, sizeof dir, why, sizeof why) == 0)

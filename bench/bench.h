@@ -21,7 +21,8 @@ struct seqmix_bench_entry {
     const struct seqmix_bench_op *op;
     const struct seqmix_shape *shape;
     const struct seqmix_shape_linear *linear; /* the projection, for `linear` only */
-    int64_t rows;                             /* prefill: of one sequence. decode: sequences of one row each */
+    int64_t rows;                             /* prefill: of all sequences. decode: sequences of one row each */
+    int64_t seqs;                             /* prefill: of equal length; 0 = 1 */
     int32_t dtype;
     int decode;
 };
@@ -175,6 +176,7 @@ struct seqmix_bench_result {
 struct seqmix_bench_options {
     const char *op, *shape, *shapes_dir, *plot;
     const char *suite; /* "targets", or NULL: the tables of the ops */
+    const char *model; /* a card: model.h */
     const char *json;  /* NULL: stdout, if json_wanted */
     int32_t levels[8]; /* level caps, each a context of its own */
     int n_levels, every_level;
@@ -182,7 +184,7 @@ struct seqmix_bench_options {
     int n_dtypes;
     int64_t prefill[16], decode[16];
     int n_prefill, n_decode;
-    int workers, reps, quick, roofline_only, list, json_wanted, plant_fault, repeats;
+    int workers, reps, quick, roofline_only, list, json_wanted, plant_fault, repeats, launches;
     double budget, limit; /* seconds a line: of samples, and at most for one call (by estimate) */
     double total;         /* seconds after which the remaining lines are left out; 0 = never */
 };
@@ -220,6 +222,11 @@ struct seqmix_bench_openblas {
 void seqmix_bench_openblas_prepare(int workers);
 void seqmix_bench_openblas_measure(struct seqmix_bench_openblas *blas, const struct seqmix_bench_result *results, int n,
                                    const struct seqmix_bench_options *o);
+
+/* ---- lists (bench.c) ---- */
+
+int seqmix_bench_in_quick(const char *op, const char *shape);
+int seqmix_bench_same_work(const struct seqmix_bench_entry *a, const struct seqmix_bench_entry *b);
 
 /* ---- statistics (bench_case.c) ---- */
 

@@ -43,6 +43,11 @@ static void fill(struct seqmix_bench_field *f, enum seqmix_bench_fill kind, doub
     f->b = b;
 }
 
+static int64_t slots_of(const struct seqmix_bench_entry *e)
+{
+    return e->decode ? e->rows : e->seqs > 1 ? e->seqs : 1;
+}
+
 /* ---- short convolution ---- */
 
 static int has_conv(const struct seqmix_shape *s)
@@ -52,7 +57,7 @@ static int has_conv(const struct seqmix_shape *s)
 
 static void plan_conv(const struct seqmix_bench_entry *e, struct seqmix_bench_plan *p)
 {
-    const int64_t R = e->rows, D = e->shape->conv.D, K = e->shape->conv.K, slots = e->decode ? R : 1;
+    const int64_t R = e->rows, D = e->shape->conv.D, K = e->shape->conv.K, slots = slots_of(e);
     const int32_t X = e->dtype;
     snprintf(p->dims, sizeof p->dims, "%" PRId64 " K%" PRId64, D, K);
     p->args.conv = (seqmix_conv_args){.struct_size = sizeof p->args.conv, .activation = SEQMIX_ACT_SILU};
@@ -75,8 +80,7 @@ static int has_scan(const struct seqmix_shape *s)
 
 static void plan_scan(const struct seqmix_bench_entry *e, struct seqmix_bench_plan *p)
 {
-    const int64_t R = e->rows, D = e->shape->scan.D, N = e->shape->scan.N, G = e->shape->scan.G,
-                  slots = e->decode ? R : 1;
+    const int64_t R = e->rows, D = e->shape->scan.D, N = e->shape->scan.N, G = e->shape->scan.G, slots = slots_of(e);
     const int32_t X = e->dtype;
     snprintf(p->dims, sizeof p->dims, "%" PRId64 " N%" PRId64, D, N);
     p->args.scan = (seqmix_scan_args){.struct_size = sizeof p->args.scan, .dt_softplus = 1};
@@ -104,7 +108,7 @@ static int has_ssd(const struct seqmix_shape *s)
 static void plan_ssd(const struct seqmix_bench_entry *e, struct seqmix_bench_plan *p)
 {
     const int64_t R = e->rows, H = e->shape->ssd.H, P = e->shape->ssd.P, G = e->shape->ssd.G, N = e->shape->ssd.N;
-    const int64_t slots = e->decode ? R : 1;
+    const int64_t slots = slots_of(e);
     const int32_t X = e->dtype;
     snprintf(p->dims, sizeof p->dims, "%" PRId64 "x%" PRId64 " G%" PRId64 " N%" PRId64, H, P, G, N);
     p->args.ssd = (seqmix_ssd_args){.struct_size = sizeof p->args.ssd, .dt_softplus = 1};
@@ -131,7 +135,7 @@ static int has_deltanet(const struct seqmix_shape *s)
 static void plan_deltanet(const struct seqmix_bench_entry *e, struct seqmix_bench_plan *p)
 {
     const int64_t HK = e->shape->deltanet.HK, HV = e->shape->deltanet.HV, DK = e->shape->deltanet.DK;
-    const int64_t R = e->rows, DV = e->shape->deltanet.DV, slots = e->decode ? R : 1;
+    const int64_t R = e->rows, DV = e->shape->deltanet.DV, slots = slots_of(e);
     const int32_t X = e->dtype;
     snprintf(p->dims, sizeof p->dims, "%" PRId64 "/%" PRId64 "x%" PRId64, HK, HV, DK);
     if (DK != DV) snprintf(p->dims, sizeof p->dims, "%" PRId64 "/%" PRId64 "x%" PRId64 "x%" PRId64, HK, HV, DK, DV);

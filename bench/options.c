@@ -12,6 +12,9 @@ static const char HELP[] =
     "\n"
     "what to run\n"
     "  --suite targets      the goals of the project, one line each, instead of the ops one by one\n"
+    "  --model CARD         no timing: what the CUDA kernels would take at least on a card (h200, h100, a100, l40s, or "
+    "a\n"
+    "                       file), modelled from counts; --launches adds a line for each launch\n"
     "  --quick              a few shapes and rows, under half a minute on two slow cores\n"
     "  --op GLOB            ops by name, e.g. 'deltanet*'; of a suite the lines\n"
     "  --shape GLOB         models by name, e.g. 'qwen3.5-*'\n"
@@ -129,6 +132,7 @@ static int parse_flag(const char *arg, struct seqmix_bench_options *o)
                  {"--list", &o->list},
                  {"--roofline-only", &o->roofline_only},
                  {"--repeats", &o->repeats},
+                 {"--launches", &o->launches},
                  {"--plant-fault", &o->plant_fault}}; /* not in the help: a test of the refusal */
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (strcmp(arg, flags[i].name) == 0) return *flags[i].flag = 1;
@@ -147,6 +151,7 @@ static int parse_value(const char *arg, const char *value, struct seqmix_bench_o
     if (strcmp(arg, "--shape") == 0) return o->shape = value, 0;
     if (strcmp(arg, "--shapes") == 0) return o->shapes_dir = value, 0;
     if (strcmp(arg, "--plot") == 0) return o->plot = value, 0;
+    if (strcmp(arg, "--model") == 0) return o->model = value, 0;
     if (strcmp(arg, "--suite") == 0) return parse_suite(arg, value, o);
     if (strcmp(arg, "--rung") == 0 || strcmp(arg, "--level") == 0) return parse_levels(arg, value, o);
     if (strcmp(arg, "--dtype") == 0) return parse_dtypes(arg, value, o);
@@ -161,10 +166,19 @@ static int parse_value(const char *arg, const char *value, struct seqmix_bench_o
     return -1;
 }
 
+/* A model is of large calls, and one dtype tells it. */
+static void set_model_defaults(struct seqmix_bench_options *o)
+{
+    if (o->n_prefill < 0) o->prefill[0] = 8192, o->n_prefill = 1;
+    if (o->n_decode < 0) o->decode[0] = 64, o->n_decode = 1;
+    if (o->n_dtypes == 0) o->dtypes[o->n_dtypes++] = SEQMIX_BF16;
+}
+
 static void set_defaults(struct seqmix_bench_options *o)
 {
     static const int64_t prefill[2][3] = {{64, 512, 2048}, {64, 256, 0}}, decode[2][2] = {{1, 8}, {1, 0}};
     const int quick = o->quick;
+    if (o->model != NULL) set_model_defaults(o);
     if (o->n_prefill < 0) {
         o->n_prefill = quick ? 2 : 3;
         memcpy(o->prefill, prefill[quick], sizeof prefill[quick]);

@@ -40,6 +40,8 @@ struct seqmix_context {
     int64_t slots_capacity; /* a power of two > 2*max_seqs */
     double mark;            /* seqmix_elapsed's last mark, milliseconds */
     void *device_mark;      /* a device's: an event */
+    int32_t processors;     /* of a device: what its blocks run on */
+    int32_t shared_bytes;   /* of a device: the most shared memory of a block */
     const char *op;         /* the op of the call in progress, for messages */
     char error[256];
 };

@@ -35,6 +35,11 @@ struct seqmix_kernels {
                                struct seqmix_plan *plan);                                                              \
     seqmix_status (*op)(struct seqmix_context * ctx, const seqmix_##family##_args *args, void *workspace);
 #include "ops.def"
+    /* A short_conv_step and the mixer's step on its rows in one go; NULL or SEQMIX_ERR_UNSUPPORTED: one after the other. */
+    seqmix_status (*deltanet_conv_step)(struct seqmix_context *ctx, const seqmix_conv_args *conv,
+                                        const seqmix_deltanet_args *mixer);
+    seqmix_status (*ssd_conv_step)(struct seqmix_context *ctx, const seqmix_conv_args *conv,
+                                   const seqmix_ssd_args *mixer);
 };
 
 #endif

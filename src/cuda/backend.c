@@ -3,27 +3,17 @@
  * The CUDA backend: which rungs a device gets, its memory and clock, and the one place where the runtime's errors become ours.
  * A call enqueues and returns; an error of work enqueued earlier surfaces on a later call, and the message says so.
  */
-#include "cuda.h"
-
+#include "on_device.h"
 #include "status.h"
 #include "workspace.h"
 
-static seqmix_status mapped(struct seqmix_context *ctx, int error)
+seqmix_status seqmix_cuda_mapped(struct seqmix_context *ctx, int error)
 {
     if (error == 0) return SEQMIX_OK;
     const seqmix_status status = error == SEQMIX_CUDA_OUT_OF_MEMORY ? SEQMIX_ERR_OUT_OF_MEMORY : SEQMIX_ERR_BACKEND;
     return seqmix_fail(ctx, status, "%s (CUDA error %d, of this call or of work enqueued before it)",
                        seqmix_cuda_error_text(error), error);
 }
-
-/* Evaluates `call`, which gives an error code, with the context's device current. */
-#define ON_DEVICE(ctx, call)                                                                                           \
-    do {                                                                                                               \
-        int previous = -1, error = seqmix_cuda_enter((ctx)->device, &previous);                                        \
-        if (error == 0) error = (call);                                                                                \
-        seqmix_cuda_leave((ctx)->device, previous);                                                                    \
-        return mapped((ctx), error);                                                                                   \
-    } while (0)
 
 /* ---------------------------------------------------------------- memory and time */
 
@@ -34,12 +24,17 @@ static seqmix_status device_elapsed(struct seqmix_context *ctx, double *millisec
     if (error == 0) error = seqmix_cuda_elapsed(&ctx->device_mark, ctx->stream, &passed);
     seqmix_cuda_leave(ctx->device, previous);
     *milliseconds = (double)passed;
-    return mapped(ctx, error);
+    return seqmix_cuda_mapped(ctx, error);
 }
 
 static seqmix_status device_open(struct seqmix_context *ctx)
 {
     double none;
+    int processors = 0, shared_bytes = 0;
+    SEQMIX_TRY(seqmix_cuda_mapped(ctx, seqmix_cuda_processors(ctx->device, &processors)));
+    SEQMIX_TRY(seqmix_cuda_mapped(ctx, seqmix_cuda_shared_bytes(ctx->device, &shared_bytes)));
+    ctx->processors = processors;
+    ctx->shared_bytes = shared_bytes;
     return device_elapsed(ctx, &none);
 }
 
@@ -124,26 +119,12 @@ SIMPLE(unit_lower_inverse, inverse, unit_lower_inverse, inverse_workspace(args))
 SIMPLE(gated_rms_norm_rows, norm, gated_rms_norm, 0)
 SIMPLE(linear, linear, linear, 0)
 SIMPLE(embed_rows, embed, embed, 0)
-
-/* The ops without a kernel here: no call of them is taken, so it ends as SEQMIX_ERR_UNAVAILABLE. */
-#define MISSING(op, family)                                                                                            \
-    static seqmix_status op##_plan(const struct seqmix_context *ctx, const seqmix_##family##_args *args,               \
-                                   struct seqmix_plan *plan)                                                           \
-    {                                                                                                                  \
-        (void)ctx, (void)args, (void)plan;                                                                             \
-        return SEQMIX_ERR_UNSUPPORTED;                                                                                 \
-    }                                                                                                                  \
-    static seqmix_status op(struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace)           \
-    {                                                                                                                  \
-        (void)args, (void)workspace;                                                                                   \
-        return seqmix_fail(ctx, SEQMIX_ERR_UNAVAILABLE, "the CUDA backend has no kernel for it");                      \
-    }
-MISSING(rope_rows, rope)
-MISSING(attention_rows, attention)
-MISSING(moe_route, route)
-MISSING(act_rows, act)
-MISSING(moe_experts, moe)
-MISSING(argmax, argmax)
+SIMPLE(rope_rows, rope, rope, 0)
+SIMPLE(attention_rows, attention, attention, 0)
+SIMPLE(moe_route, route, route, 0)
+SIMPLE(act_rows, act, act, 0)
+SIMPLE(moe_experts, moe, moe, seqmix_moe_workspace__cuda_simple(args))
+SIMPLE(argmax, argmax, argmax, 0)
 
 static const struct seqmix_kernels simple = {
     .backend = SEQMIX_BACKEND_CUDA,
@@ -155,14 +136,47 @@ static const struct seqmix_kernels simple = {
 #include "ops.def"
 };
 
+/* ---------------------------------------------------------------- the rungs above, and the choice */
+
 /* Kernels are compiled for this capability and later ones. */
 enum { OLDEST = 75 };
+
+/* The slots of a rung's own kernels, the others NULL, and the capability it needs. */
+extern const struct seqmix_kernels seqmix_kernels__cuda_sm80;
+static const struct {
+    const struct seqmix_kernels *kernels;
+    int capability;
+} levels[] = {{&seqmix_kernels__cuda_sm80, 80}};
+
+enum { N_LEVELS = sizeof levels / sizeof *levels };
+
+static struct seqmix_kernels rungs[N_LEVELS];
+
+void seqmix_cuda_build_rungs(void)
+{
+    const struct seqmix_kernels *lower = &simple;
+    for (int i = 0; i < N_LEVELS; i++) {
+        const struct seqmix_kernels *own = levels[i].kernels;
+        rungs[i] = *lower;
+        rungs[i].lower = lower;
+        rungs[i].level = own->level;
+        rungs[i].name = own->name;
+#define SEQMIX_OP(ID, op_name, family, step)                                                                           \
+    if (own->op_name != NULL) {                                                                                        \
+        rungs[i].op_name = own->op_name;                                                                               \
+        rungs[i].op_name##_plan = own->op_name##_plan;                                                                 \
+    }
+#include "ops.def"
+        if (own->deltanet_conv_step != NULL) rungs[i].deltanet_conv_step = own->deltanet_conv_step;
+        if (own->ssd_conv_step != NULL) rungs[i].ssd_conv_step = own->ssd_conv_step;
+        lower = &rungs[i];
+    }
+}
 
 seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct seqmix_kernels **rung, char *why,
                                size_t why_len)
 {
     int capability = 0;
-    (void)level_cap; /* one rung so far */
     *rung = NULL;
     const int error = seqmix_cuda_capability(device, &capability);
     if (error != 0)
@@ -173,5 +187,8 @@ seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct s
                                 "device=%d has compute capability %d.%d, not %d.%d", (int)device, capability / 10,
                                 capability % 10, OLDEST / 10, OLDEST % 10);
     *rung = &simple;
+    for (int i = 0; i < N_LEVELS; i++)
+        if (capability >= levels[i].capability && (level_cap == SEQMIX_LEVEL_BEST || rungs[i].level <= level_cap))
+            *rung = &rungs[i];
     return SEQMIX_OK;
 }

@@ -86,4 +86,13 @@ DV_DEV float get_block(const seqmix_tensor &t, int64_t offset)
     }
 }
 
+/* The product of n elements of x with as many of a weight of any dtype, by a warp, in every lane. */
+DV_DEV float dot_lanes(const seqmix_tensor &x, int64_t at, const seqmix_tensor &weight, int64_t from, int64_t n)
+{
+    float sum = 0;
+    for (int64_t i = threadIdx.x % 32; i < n; i += 32)
+        sum += get(x, at + i) * get_block(weight, from + i);
+    return sum_lanes(sum);
+}
+
 #endif

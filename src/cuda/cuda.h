@@ -3,12 +3,16 @@
 #ifndef SEQMIX_CUDA_CUDA_H
 #define SEQMIX_CUDA_CUDA_H
 
+#include <stdbool.h>
+
 #include "kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Makes the tables of all rungs; once, before the first open. */
+void seqmix_cuda_build_rungs(void);
 /* Opens the device; SEQMIX_ERR_UNAVAILABLE with the reason in `why` when there is none. */
 seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct seqmix_kernels **rung, char *why,
                                size_t why_len);
@@ -18,8 +22,10 @@ seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct s
 enum { SEQMIX_CUDA_OUT_OF_MEMORY = 2 };
 
 const char *seqmix_cuda_error_text(int error);
-/* Compute capability of a device (-1: the current one) as major*10 + minor. */
+/* Of a device (-1: the current one): compute capability as major*10 + minor, and multiprocessors. */
 int seqmix_cuda_capability(int device, int *capability);
+int seqmix_cuda_processors(int device, int *processors);
+int seqmix_cuda_shared_bytes(int device, int *bytes); /* the most that a block may have */
 /* Makes `device` current unless it is -1, and back. */
 int seqmix_cuda_enter(int device, int *previous);
 void seqmix_cuda_leave(int device, int previous);
@@ -41,6 +47,36 @@ int seqmix_unit_lower_inverse__cuda_simple(const seqmix_inverse_args *args, void
 int seqmix_gated_rms_norm__cuda_simple(const seqmix_norm_args *args, void *workspace, void *stream);
 int seqmix_linear__cuda_simple(const seqmix_linear_args *args, void *workspace, void *stream);
 int seqmix_embed__cuda_simple(const seqmix_embed_args *args, void *workspace, void *stream);
+int seqmix_rope__cuda_simple(const seqmix_rope_args *args, void *workspace, void *stream);
+int seqmix_attention__cuda_simple(const seqmix_attention_args *args, void *workspace, void *stream);
+int seqmix_route__cuda_simple(const seqmix_route_args *args, void *workspace, void *stream);
+int seqmix_act__cuda_simple(const seqmix_act_args *args, void *workspace, void *stream);
+size_t seqmix_moe_workspace__cuda_simple(const seqmix_moe_args *args);
+int seqmix_moe__cuda_simple(const seqmix_moe_args *args, void *workspace, void *stream);
+int seqmix_argmax__cuda_simple(const seqmix_argmax_args *args, void *workspace, void *stream);
+
+/* ---------------------------------------------------------------- rung cuda-sm80: <op>.cu, listed by install_sm80.c */
+
+/* The ops that this rung has kernels of: X(op, family). What a plan answers SEQMIX_ERR_UNSUPPORTED to, cuda-simple runs. */
+#define SEQMIX_SM80_OPS(X)                                                                                             \
+    X(ssd_chunk_forward, ssd) X(ssd_step, ssd)                                                                                                         \
+    X(deltanet_chunk_forward, deltanet) X(deltanet_step, deltanet) X(unit_lower_inverse, inverse)
+
+/* Of each op its slot's plan, and a launcher that enqueues on the context's stream and returns the runtime's error code. */
+#define SEQMIX_SM80_OP(op, family)                                                                                     \
+    seqmix_status seqmix_##op##_plan__cuda_sm80(const struct seqmix_context *ctx, const seqmix_##family##_args *args,  \
+                                                struct seqmix_plan *plan);                                             \
+    int seqmix_##op##__cuda_sm80(const struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace);
+SEQMIX_SM80_OPS(SEQMIX_SM80_OP)
+
+/* A convolution's step and the mixer's on its rows in one launch: X(family). Whether these two calls fit together, and the launch. */
+#define SEQMIX_SM80_CONV_STEPS(X) X(deltanet)
+#define SEQMIX_SM80_CONV_STEP(family)                                                                                  \
+    bool seqmix_##family##_conv_step_fits__cuda_sm80(const seqmix_conv_args *conv,                                     \
+                                                     const seqmix_##family##_args *mixer);                             \
+    int seqmix_##family##_conv_step__cuda_sm80(const struct seqmix_context *ctx, const seqmix_conv_args *conv,         \
+                                               const seqmix_##family##_args *mixer);
+SEQMIX_SM80_CONV_STEPS(SEQMIX_SM80_CONV_STEP)
 
 #ifdef __cplusplus
 }

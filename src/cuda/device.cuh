@@ -18,13 +18,15 @@
 #        define DV_ARCH 0 /* the host's pass */
 #    endif
 #    define DV_DEV                  __device__ __forceinline__
+#    define DV_MEMBER               __device__ __forceinline__ /* of a struct */
 /* A shared array: DV_SHARED(float, row, [256]); */
 #    define DV_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
 #else
 #    include "dtype.h"
 #    include "emu.h"
 #    define DV_ARCH EMU_ARCH
-#    define DV_DEV  static inline
+#    define DV_DEV    static inline
+#    define DV_MEMBER inline
 #    define DV_SHARED(T, name, ...)                                                                                    \
         typedef T name##_type __VA_ARGS__;                                                                             \
         static const char name##_key = 0;                                                                              \
@@ -43,6 +45,12 @@ DV_DEV uint16_t dv_f32_to_bf16(float value)
 {
     return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
+/* Two in one word, `low` in its low half. */
+DV_DEV uint32_t dv_pack_bf16(float low, float high)
+{
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return (uint32_t)__bfloat16_as_ushort(pair.x) | (uint32_t)__bfloat16_as_ushort(pair.y) << 16;
+}
 DV_DEV float dv_f16_to_f32(uint16_t bits)
 {
     return __half2float(__ushort_as_half(bits));
@@ -59,6 +67,10 @@ DV_DEV float dv_bf16_to_f32(uint16_t bits)
 DV_DEV uint16_t dv_f32_to_bf16(float value)
 {
     return seqmix_f32_to_bf16(value);
+}
+DV_DEV uint32_t dv_pack_bf16(float low, float high)
+{
+    return (uint32_t)seqmix_f32_to_bf16(low) | (uint32_t)seqmix_f32_to_bf16(high) << 16;
 }
 DV_DEV float dv_f16_to_f32(uint16_t bits)
 {
@@ -120,6 +132,20 @@ template <class T> __attribute__((noinline, no_sanitize("thread"))) void dv_stv(
     emu::misaligned_unless(at, sizeof(T), EMU_HERE);
     emu::touch(at, sizeof(T), true, false, EMU_HERE);
     std::memcpy(at, &value, sizeof value);
+}
+#endif
+
+/* ---------------------------------------------------------------- hints */
+
+/* What the compiler knows of the value ends here: nothing computed from it before is kept for later. */
+#if defined(__CUDACC__)
+DV_DEV void dv_forget(float &value)
+{
+    asm("" : "+f"(value));
+}
+#else
+DV_DEV void dv_forget(float &)
+{
 }
 #endif
 
@@ -252,6 +278,10 @@ static inline cudaError_t dv_launch(void (*kernel)(P...), dim3 grid, dim3 block,
     launch.blockDim = block;
     launch.dynamicSmemBytes = shared;
     launch.stream = stream;
+    if (shared > 48 << 10) {
+        const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        if (error != cudaSuccess) return error;
+    }
     return cudaLaunchKernelEx(&launch, kernel, static_cast<P>(args)...);
 }
 

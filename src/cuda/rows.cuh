@@ -55,6 +55,17 @@ DV_DEV void put(const seqmix_tensor &t, int64_t offset, float value)
     }
 }
 
+/* Element offset of matrix `index` of a batch of matrices. */
+DV_DEV int64_t matrix_offset(const seqmix_tensor &t, int64_t index)
+{
+    int64_t offset = 0;
+    for (int axis = t.rank - 3; axis >= 0; axis--) {
+        offset += index % t.shape[axis] * t.stride[axis];
+        index /= t.shape[axis];
+    }
+    return offset;
+}
+
 /* ---------------------------------------------------------------- sequences */
 
 struct sequence {
@@ -168,6 +179,21 @@ DV_DEV float sigmoid(float x)
 DV_DEV float silu(float x)
 {
     return x * sigmoid(x);
+}
+
+/* What act_rows makes of a and b (SEQMIX_ACT_ROWS_*). */
+DV_DEV float activation(int32_t kind, float a, float b)
+{
+    switch (kind) {
+    case SEQMIX_ACT_ROWS_SILU_MUL:
+        return silu(a) * b;
+    case SEQMIX_ACT_ROWS_RELU2:
+        return a < 0 ? 0 : a * a;
+    case SEQMIX_ACT_ROWS_SILU:
+        return silu(a);
+    default:
+        return sigmoid(a) * b;
+    }
 }
 
 /* exp of a log decay: positive counts as 0, NaN stays, and below -1e4 all is 0. */

@@ -20,6 +20,20 @@ extern "C" int seqmix_cuda_capability(int device, int *capability)
     return error;
 }
 
+extern "C" int seqmix_cuda_processors(int device, int *processors)
+{
+    cudaError_t error = cudaSuccess;
+    if (device < 0) error = cudaGetDevice(&device);
+    return error == cudaSuccess ? cudaDeviceGetAttribute(processors, cudaDevAttrMultiProcessorCount, device) : error;
+}
+
+extern "C" int seqmix_cuda_shared_bytes(int device, int *bytes)
+{
+    cudaError_t error = cudaSuccess;
+    if (device < 0) error = cudaGetDevice(&device);
+    return error == cudaSuccess ? cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) : error;
+}
+
 extern "C" int seqmix_cuda_enter(int device, int *previous)
 {
     if (device < 0) return cudaSuccess;

@@ -4,7 +4,9 @@
  * state (a channel of conv and scan, a row p of SSD, a value channel of the delta rule) and carries it through the rows; a
  * block of the last two is one head of one sequence, and keeps the row's shared vectors in shared memory.
  */
+#include "conv_channel.cuh"
 #include "cuda.h"
+#include "deltanet_gates.cuh"
 #include "rows.cuh"
 
 constexpr int THREADS = 128;
@@ -14,32 +16,10 @@ constexpr int THREADS = 128;
 static __global__ void short_conv_kernel(seqmix_conv_args a, seqmix_batch batch)
 {
     const int64_t channels = a.x.shape[1], n_tasks = batch.n_seqs * channels;
-    const int width = (int)a.weight.shape[1], past = width - 1;
     for (int64_t task = blockIdx.x * (int64_t)THREADS + threadIdx.x; task < n_tasks;
          task += gridDim.x * (int64_t)THREADS) {
-        const int64_t c = task % channels;
-        sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(task / channels));
-        const lane_of_state lane = {c * a.state.stride[1], a.state.stride[2], past};
-        if (s.begin == s.end) {
-            move_lane(a.state, lane, s);
-            continue;
-        }
-        float weight[MAX_CONV], window[MAX_CONV]; /* window[past]: the current row */
-        for (int j = 0; j < width; j++)
-            weight[j] = get(a.weight, c * a.weight.stride[0] + j * a.weight.stride[1]);
-        load_lane(a.state, lane, s.read, window);
-        const float bias = get_or(a.bias, c * a.bias.stride[0], 0);
-        for (int64_t t = s.begin; t < s.end; t++) {
-            window[past] = get(a.x, t * a.x.stride[0] + c);
-            float sum = bias;
-            for (int j = 0; j < width; j++)
-                sum += weight[j] * window[j];
-            put(a.y, t * a.y.stride[0] + c, a.activation == SEQMIX_ACT_SILU ? silu(sum) : sum);
-            for (int j = 0; j < past; j++)
-                window[j] = window[j + 1];
-            store_checkpoints(batch, a.state, lane, s, t + 1 - s.begin, window);
-        }
-        store_lane(a.state, lane, s.write, window);
+        const sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(task / channels));
+        conv_channel(a, batch, s, task % channels);
     }
 }
 
@@ -176,29 +156,6 @@ extern "C" int seqmix_ssd__cuda_simple(const seqmix_ssd_args *a, void *, void *s
 
 /* ---------------------------------------------------------------- delta rule */
 
-/* The factor of row t, head h on channel d of the state. */
-DV_DEV float gate_decay(const seqmix_deltanet_args &a, int64_t t, int64_t h, int64_t d)
-{
-    if (a.gate_kind == SEQMIX_GATE_NONE) return 1;
-    const int64_t channel = a.gate.rank == 3 ? d * a.gate.stride[2] : 0;
-    const float gate = get(a.gate, t * a.gate.stride[0] + h * a.gate.stride[1] + channel);
-    if (a.gate_kind == SEQMIX_GATE_ALPHA) return gate > 1 ? 1 : gate < 0 ? 0 : gate;
-    if (a.gate_kind == SEQMIX_GATE_LOG) return decay_of(gate);
-    float raw = gate;
-    if (present(a.dt_bias))
-        raw += get(a.dt_bias, h * a.dt_bias.stride[0] + (a.dt_bias.rank == 2 ? d * a.dt_bias.stride[1] : 0));
-    const float rate = get(a.A, h * a.A.stride[0]);
-    return decay_of(a.gate_kind == SEQMIX_GATE_SOFTPLUS ? rate * softplus(raw)
-                                                        : a.gate_lower_bound * sigmoid(-rate * raw));
-}
-
-DV_DEV float beta_of(const seqmix_deltanet_args &a, int64_t t, int64_t h)
-{
-    const float beta = get(a.beta, t * a.beta.stride[0] + h * a.beta.stride[1]);
-    if (a.beta_kind == SEQMIX_BETA_VALUE) return beta;
-    return (a.beta_kind == SEQMIX_BETA_SIGMOID2 ? 2 : 1) * sigmoid(beta);
-}
-
 /* The first warp divides a vector in shared memory by its norm. */
 DV_DEV void normalise(float *v, int dim, float eps)
 {
@@ -217,8 +174,7 @@ struct delta_row { /* of one head, in shared memory */
 
 DV_DEV void prepare_row(const seqmix_deltanet_args &a, int64_t t, int64_t h, delta_row &row)
 {
-    const int64_t dim = a.k.shape[2], key_heads = a.k.shape[1];
-    const int64_t g = a.head_map == SEQMIX_HEADS_TILED ? h % key_heads : h / (a.v.shape[1] / key_heads);
+    const int64_t dim = a.k.shape[2], g = key_head_of(a, h);
     __syncthreads(); /* the row before is done with */
     for (int64_t d = threadIdx.x; d < dim; d += blockDim.x) {
         row.q[d] = get(a.q, t * a.q.stride[0] + g * a.q.stride[1] + d);
@@ -247,8 +203,7 @@ DV_DEV void delta_column(const seqmix_deltanet_args &a, int64_t t, int64_t h, in
         S[d] += row.k[d] * u;
         o += S[d] * row.q[d];
     }
-    const float scale = a.scale > 0 ? a.scale : 1 / sqrtf((float)dim);
-    put(a.o, t * a.o.stride[0] + h * a.o.stride[1] + e, scale * o);
+    put(a.o, t * a.o.stride[0] + h * a.o.stride[1] + e, delta_scale(a) * o);
 }
 
 static __global__ void deltanet_kernel(seqmix_deltanet_args a, seqmix_batch batch)

@@ -60,17 +60,6 @@ extern "C" int seqmix_gated_rms_norm__cuda_simple(const seqmix_norm_args *a, voi
 
 /* ---------------------------------------------------------------- unit lower inverse */
 
-/* Element offset of matrix `index` of a batch of matrices. */
-DV_DEV int64_t matrix_offset(const seqmix_tensor &t, int64_t index)
-{
-    int64_t offset = 0;
-    for (int axis = t.rank - 3; axis >= 0; axis--) {
-        offset += index % t.shape[axis] * t.stride[axis];
-        index /= t.shape[axis];
-    }
-    return offset;
-}
-
 /* Column j of X = (I + L)^-1: X_jj = 1, X_ij = -sum_{j<=k<i} L_ik X_kj. In the workspace, since inv may be a. */
 static __global__ void inverse_columns_kernel(seqmix_inverse_args args, float *work, int64_t n, int64_t n_tasks)
 {
@@ -124,10 +113,7 @@ static __global__ void linear_kernel(seqmix_linear_args a)
     for (int64_t task = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32; task < n_tasks;
          task += gridDim.x * (int64_t)WARPS) {
         const int64_t t = task / outputs, o = task % outputs;
-        float sum = 0;
-        for (int64_t i = lane; i < inputs; i += 32)
-            sum += get(a.x, t * a.x.stride[0] + i) * get_block(a.weight, o * a.weight.stride[0] + i);
-        sum = sum_lanes(sum);
+        float sum = dot_lanes(a.x, t * a.x.stride[0], a.weight, o * a.weight.stride[0], inputs);
         if (lane != 0) continue;
         sum += get_or(a.bias, o * a.bias.stride[0], 0);
         if (present(a.residual)) sum += get(a.residual, t * a.residual.stride[0] + o);

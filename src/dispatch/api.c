@@ -143,6 +143,10 @@ static seqmix_status check_workspace(struct seqmix_context *ctx, const struct se
         if (ctx == NULL) return SEQMIX_ERR_INVALID_ARG;                                                                \
         SEQMIX_TRY(short_conv_step_prepare(ctx, conv, 0, &conv_args, &conv_batch, &conv_rung, &plan));                 \
         SEQMIX_TRY(family##_step_prepare(ctx, mixer, 0, &args, &batch, &rung, &plan));                                 \
+        if (conv_rung == rung && rung->family##_conv_step != NULL) {                                                   \
+            const seqmix_status status = rung->family##_conv_step(ctx, &conv_args, &args);                             \
+            if (status != SEQMIX_ERR_UNSUPPORTED) return status;                                                       \
+        }                                                                                                              \
         SEQMIX_TRY(conv_rung->short_conv_step(ctx, &conv_args, NULL));                                                 \
         return rung->family##_step(ctx, &args, NULL);                                                                  \
     }

@@ -24,7 +24,7 @@ static const struct level_name cuda_levels[] = {{"simple", SEQMIX_LEVEL_CUDA_SIM
                                                 {"sm90", SEQMIX_LEVEL_CUDA_SM90},
                                                 {NULL, 0}};
 
-static pthread_once_t cpu_rungs = PTHREAD_ONCE_INIT;
+static pthread_once_t cpu_rungs = PTHREAD_ONCE_INIT, cuda_rungs = PTHREAD_ONCE_INIT;
 
 /* Lowers *cap to what the environment allows; a name it does not know is an error, never ignored. */
 static seqmix_status cap_from_environment(const char *variable, const struct level_name *levels, int32_t *cap,
@@ -46,6 +46,7 @@ seqmix_status seqmix_choose_rung(const seqmix_ctx_desc *desc, const struct seqmi
     int32_t cap = desc->level_cap;
     if (desc->backend == SEQMIX_BACKEND_CUDA) {
         SEQMIX_TRY(cap_from_environment("SEQMIX_CUDA_LEVEL", cuda_levels, &cap, why, why_len));
+        pthread_once(&cuda_rungs, seqmix_cuda_build_rungs);
         return seqmix_cuda_open(desc->device, cap, rung, why, why_len);
     }
     SEQMIX_TRY(cap_from_environment("SEQMIX_LEVEL", cpu_levels, &cap, why, why_len));

@@ -135,6 +135,7 @@ static seqmix_session *open_session(const bench *b, int64_t width)
 {
     seqmix_session_desc desc = {.model = b->model,
                                 .ctx = b->ctx,
+                                .on_device = seqmix_is_device(b->o),
                                 .prefill_rows = width,
                                 .context = b->rows + b->o->n + 1,
                                 .invariant = b->o->invariant};
@@ -210,7 +211,7 @@ int seqmix_command_bench(const seqmix_options *o, seqmix_why why)
     cJSON_free(text);
     cJSON_Delete(b.tree);
     free(b.tokens);
-    seqmix_ctx_destroy(b.ctx);
     seqmix_model_close(b.model);
+    seqmix_ctx_destroy(b.ctx);
     return ok ? 0 : SEQMIX_EXIT_FAILED;
 }

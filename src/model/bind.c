@@ -184,6 +184,23 @@ static seqmix_tensor dense(const void *data, seqmix_dtype dtype, int32_t rank, c
     return t;
 }
 
+/* A complete tensor of n elements, where the ops read it. */
+static seqmix_tensor place(seqmix_binder *b, seqmix_tensor t)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < t.rank; i++)
+        n *= t.shape[i];
+    const size_t bytes = seqmix_dtype_bytes(t.dtype, n);
+    void *at = b->on_device != NULL ? seqmix_arena_take(b->on_device, bytes) : NULL;
+    if (at == NULL) return t;
+    if (seqmix_mem_copy(b->device, at, t.data, bytes) != SEQMIX_OK) {
+        (void)seqmix_fail(b->why, "weights: %s", seqmix_last_error(b->device));
+        return fail(b);
+    }
+    t.data = at;
+    return t;
+}
+
 seqmix_tensor seqmix_rows_of(seqmix_tensor matrix, int64_t from, int64_t n)
 {
     int32_t axis = matrix.rank - 2;
@@ -241,7 +258,7 @@ static seqmix_tensor wide(seqmix_binder *b, const found *f, int32_t rank, const 
     int64_t rows = rank == 2 ? shape[0] : 1, columns = shape[rank - 1];
     float *out = seqmix_arena_take(b->arena, (size_t)(rows * columns) * sizeof *out);
     if (out != NULL && !widen(b, f, rows, columns, how, out)) return fail(b);
-    return dense(out, SEQMIX_F32, rank, shape);
+    return place(b, dense(out, SEQMIX_F32, rank, shape));
 }
 
 /* As stored; with a scale beside it, in f32, because products have no place for one. */
@@ -251,7 +268,7 @@ static seqmix_tensor stored(seqmix_binder *b, const char *st, const char *gguf, 
     if (!require(b, st, gguf, shape, rank, &f)) return fail(b);
     if (rank == 2 && f.scale != 1.0F) return wide(b, &f, rank, shape, SEQMIX_WIDEN_PLAIN);
     b->bytes += f.bytes;
-    return dense(f.data, f.dtype, rank, shape);
+    return place(b, dense(f.data, f.dtype, rank, shape));
 }
 
 seqmix_tensor seqmix_bind_matrix(seqmix_binder *b, const char *st, const char *gguf, int64_t rows, int64_t columns)
@@ -291,7 +308,7 @@ seqmix_tensor seqmix_bind_pair(seqmix_binder *b, const char *const st[2], const 
     float *out = seqmix_arena_take(b->arena, (size_t)(2 * rows * columns) * sizeof *out);
     for (int i = 0; out != NULL && i < 2; i++)
         if (!widen(b, &f[i], rows, columns, SEQMIX_WIDEN_PLAIN, out + i * rows * columns)) return fail(b);
-    return dense(out, SEQMIX_F32, 2, both);
+    return place(b, dense(out, SEQMIX_F32, 2, both));
 }
 
 seqmix_tensor seqmix_bind_bias(seqmix_binder *b, const char *st, const char *gguf, int64_t n, bool wanted)
@@ -303,14 +320,15 @@ seqmix_tensor seqmix_bind_bias(seqmix_binder *b, const char *st, const char *ggu
 seqmix_tensor seqmix_bind_scaled_bias(seqmix_binder *b, const char *st, const char *gguf, int64_t n, bool wanted)
 {
     char bias[64], matrix[64];
-    found f;
+    found f, beside;
+    const int64_t shape[1] = {n};
     (void)snprintf(bias, sizeof bias, "%s.bias", gguf);
     (void)snprintf(matrix, sizeof matrix, "%s.weight", gguf);
-    seqmix_tensor t = seqmix_bind_bias(b, st, bias, n, wanted);
-    if (t.rank == 0 || t.data == NULL || !look_up(b, NULL, matrix, &f)) return t;
-    for (int64_t i = 0; i < n; i++)
-        ((float *)t.data)[i] *= f.scale;
-    return t;
+    if (!b->weights->is_gguf || !look_up(b, NULL, matrix, &beside)) return seqmix_bind_bias(b, st, bias, n, wanted);
+    if (!seqmix_bind_has(b, st, bias)) return (seqmix_tensor){0};
+    if (!require(b, st, bias, shape, 1, &f)) return fail(b);
+    f.scale *= beside.scale;
+    return wide(b, &f, 1, shape, SEQMIX_WIDEN_PLAIN);
 }
 
 /* ---- laid out anew ---- */
@@ -349,7 +367,7 @@ seqmix_tensor seqmix_bind_regrouped(seqmix_binder *b, const char *st, const char
         }
     }
     if (out != NULL) let_go(&f);
-    return dense(out, dtype, 2, shape);
+    return place(b, dense(out, dtype, 2, shape));
 }
 
 static seqmix_tensor stack(seqmix_binder *b, const char *st, const int64_t shape[3])
@@ -374,7 +392,7 @@ static seqmix_tensor stack(seqmix_binder *b, const char *st, const int64_t shape
         memcpy(out + (size_t)e * f.bytes, f.data, f.bytes);
         let_go(&f);
     }
-    return dense(out, dtype, 3, shape);
+    return place(b, dense(out, dtype, 3, shape));
 }
 
 seqmix_tensor seqmix_bind_experts(seqmix_binder *b, const char *st_whole, const char *st, const char *gguf,

@@ -55,7 +55,7 @@ static seqmix_status prepare(seqmix_pass *p, const seqmix_config *c, seqmix_tens
                              .pairing = SEQMIX_ROPE_NEOX,
                              .n_dims = (int32_t)c->attention.rope_dims,
                              .theta = c->attention.rope_base,
-                             .positions = p->positions,
+                             .positions = p->ops.positions,
                              .x = x,
                              .y = x};
     return seqmix_call(p->caller, SEQMIX_OP_ROPE_ROWS, &args);
@@ -83,8 +83,8 @@ seqmix_status seqmix_forward_attention(seqmix_pass *p, const seqmix_config *c, c
     seqmix_attention_args args = {.struct_size = sizeof args,
                                   .max_pages = 1,
                                   .batch = &batch,
-                                  .page_table = p->cache_of,
-                                  .start = p->start,
+                                  .page_table = p->ops.cache_of,
+                                  .start = p->ops.start,
                                   .q = seqmix_view3(q, R, QG, 0, HQ, QG),
                                   .k = seqmix_view3(k, R, KV, 0, HKV, KV),
                                   .v = seqmix_view3(v, R, KV, 0, HKV, KV),

@@ -56,6 +56,21 @@ typedef struct seqmix_block {
     } u;
 } seqmix_block;
 
+/* Some rows of a sequence for one call of a step op: its row_begin, the first of them, its slots. */
+enum { SEQMIX_STEP_MAX = 16 };
+typedef struct seqmix_cut {
+    int32_t begin[2], from, read, write;
+} seqmix_cut;
+
+/* Which rows a pass has. */
+typedef struct seqmix_pass_arrays {
+    const int32_t *tokens, *positions;                        /* [rows] */
+    const int32_t *row_begin;                                 /* [n_seqs + 1] */
+    const int32_t *read_slot, *write_slot, *start, *cache_of; /* [n_seqs]; start: rows before these */
+    const int32_t *logit_rows;                                /* [n_logits] which rows need logits */
+    const seqmix_cut *cuts;                                   /* [n_cuts] */
+} seqmix_pass_arrays;
+
 /* One forward pass over packed rows of one or more sequences. All arrays are the session's. */
 typedef struct seqmix_pass {
     seqmix_caller *caller;
@@ -64,14 +79,11 @@ typedef struct seqmix_pass {
 
     int64_t rows;
     int32_t n_seqs;
-    int32_t longest;                                          /* rows of the longest sequence */
-    const int32_t *tokens, *positions;                        /* [rows] */
-    const int32_t *row_begin;                                 /* [n_seqs + 1] */
-    const int32_t *read_slot, *write_slot, *start, *cache_of; /* [n_seqs]; start: rows before these */
+    int32_t longest;              /* rows of the longest sequence */
+    seqmix_pass_arrays host, ops; /* the same arrays as the driver reads them, and as the ops do */
 
-    const int32_t *logit_rows; /* [n_logits] which rows need logits */
-    int64_t n_logits;
-    float *logits; /* [n_logits, vocab] */
+    int64_t n_logits, n_cuts; /* n_cuts > 0: a sequence has more rows than a step op takes, and the pass is invariant */
+    float *logits;            /* [n_logits, vocab] */
 
     char *state; /* n_slots of state_bytes each */
     size_t state_bytes;

@@ -5,7 +5,8 @@
 bool seqmix_open_context(const seqmix_options *o, seqmix_ctx **ctx, seqmix_why why)
 {
     seqmix_ctx_desc desc = {.struct_size = sizeof desc,
-                            .backend = SEQMIX_BACKEND_CPU,
+                            .backend = o->backend,
+                            .device = o->backend == SEQMIX_BACKEND_CPU ? 0 : -1,
                             .level_cap = o->level_cap,
                             .n_workers = (int32_t)o->workers};
     return seqmix_ctx_create(seqmix_get_api(SEQMIX_ABI_VERSION), &desc, ctx, why.text, why.size) == SEQMIX_OK;
@@ -97,7 +98,11 @@ int seqmix_command_info(const seqmix_options *o, seqmix_why why)
     seqmix_session *session = NULL;
     seqmix_model *model = seqmix_model_open(o->model_dir, why);
     bool ok = model != NULL && seqmix_open_context(o, &ctx, why);
-    seqmix_session_desc desc = {.model = model, .ctx = ctx, .prefill_rows = o->prefill_rows, .context = o->context};
+    seqmix_session_desc desc = {.model = model,
+                                .ctx = ctx,
+                                .on_device = seqmix_is_device(o),
+                                .prefill_rows = o->prefill_rows,
+                                .context = o->context};
     /* One that is refused has its reason told with the rest. */
     if (ok) session = seqmix_session_create(&desc, (seqmix_why){refused, sizeof refused});
     cJSON *tree = ok ? cJSON_CreateObject() : NULL;
@@ -109,7 +114,7 @@ int seqmix_command_info(const seqmix_options *o, seqmix_why why)
     cJSON_free(text);
     cJSON_Delete(tree);
     seqmix_session_free(session);
-    seqmix_ctx_destroy(ctx);
     seqmix_model_close(model);
+    seqmix_ctx_destroy(ctx);
     return ok ? 0 : SEQMIX_EXIT_FAILED;
 }

@@ -8,7 +8,7 @@
 
 enum { SEQMIX_EXIT_FAILED = 1, SEQMIX_EXIT_USAGE = 2, SEQMIX_EXIT_INTERRUPTED = 130 };
 
-/* The context that the options ask for. */
+/* The context that the options ask for. A model is closed before it. */
 bool seqmix_open_context(const seqmix_options *o, seqmix_ctx **ctx, seqmix_why why);
 
 /* seqmix-run MODEL: prompts through the model and on. */

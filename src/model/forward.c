@@ -45,10 +45,10 @@ static seqmix_status head(const seqmix_model *m, seqmix_pass *p, float *h, seqmi
     int64_t n = p->n_logits, D = c->hidden;
     seqmix_status s = SEQMIX_OK;
     seqmix_tensor rows = normed;
-    if (consecutive(p->logit_rows, n))
-        rows = seqmix_view2(h != NULL ? h + p->logit_rows[0] * D : NULL, n, D, 0, D);
+    if (consecutive(p->host.logit_rows, n))
+        rows = seqmix_view2(h != NULL ? h + p->host.logit_rows[0] * D : NULL, n, D, 0, D);
     else
-        s = embed(p, p->logit_rows, n, seqmix_view2(h, p->rows, D, 0, D), normed);
+        s = embed(p, p->ops.logit_rows, n, seqmix_view2(h, p->rows, D, 0, D), normed);
     if (s == SEQMIX_OK) s = seqmix_layer_norm(p, c->eps, rows, m->final_norm, normed);
     if (s == SEQMIX_OK)
         s = seqmix_layer_linear(p, normed, m->head, none, none, seqmix_view2(p->logits, n, c->vocab, 0, c->vocab));
@@ -63,7 +63,7 @@ seqmix_status seqmix_model_forward(const seqmix_model *m, seqmix_pass *p)
     seqmix_tensor residual = seqmix_view2(h, R, D, 0, D), normed = seqmix_view2(n, R, D, 0, D);
     size_t scratch = p->buffers.used;
     p->caller->kind = SEQMIX_KIND_NONE;
-    seqmix_status s = embed(p, p->tokens, R, m->embedding, residual);
+    seqmix_status s = embed(p, p->ops.tokens, R, m->embedding, residual);
     for (int64_t i = 0; s == SEQMIX_OK && i < m->n_blocks; i++) {
         p->caller->kind = m->blocks[i].kind;
         p->buffers.used = scratch;

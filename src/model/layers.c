@@ -37,9 +37,9 @@ seqmix_batch seqmix_layer_batch(const seqmix_pass *p)
     return (seqmix_batch){.struct_size = sizeof(seqmix_batch),
                           .n_seqs = p->n_seqs,
                           .max_rows = p->longest,
-                          .row_begin = p->row_begin,
-                          .read_slot = p->read_slot,
-                          .write_slot = p->write_slot};
+                          .row_begin = p->ops.row_begin,
+                          .read_slot = p->ops.read_slot,
+                          .write_slot = p->ops.write_slot};
 }
 
 seqmix_tensor seqmix_layer_state(const seqmix_pass *p, int64_t at, int64_t a, int64_t b, int64_t c)
@@ -87,37 +87,32 @@ static void move_rows(const seqmix_mixer_call *call, const seqmix_tensor *whole,
     }
 }
 
-/* A sequence's rows, SEQMIX_STEP_MAX at a time: the first call reads the slot that counts, the later ones what was written. */
+/* Cut by cut: a sequence's first reads the slot that counts, the later ones what was written. */
 static seqmix_status step_by_step(seqmix_pass *p, const seqmix_mixer_call *call)
 {
     seqmix_tensor whole[8];
     seqmix_status status = SEQMIX_OK;
     for (int i = 0; i < 8 && call->tensors[i] != NULL; i++)
         whole[i] = *call->tensors[i];
-    for (int32_t s = 0; status == SEQMIX_OK && s < p->n_seqs; s++) {
-        int32_t read = p->read_slot[s], end = p->row_begin[s + 1];
-        for (int32_t from = p->row_begin[s]; status == SEQMIX_OK && from < end; from += SEQMIX_STEP_MAX) {
-            int32_t n = end - from < SEQMIX_STEP_MAX ? end - from : SEQMIX_STEP_MAX;
-            const int32_t begin[2] = {0, n};
-            seqmix_batch batch = {.struct_size = sizeof batch,
-                                  .n_seqs = 1,
-                                  .max_rows = n,
-                                  .row_begin = begin,
-                                  .read_slot = &read,
-                                  .write_slot = &p->write_slot[s]};
-            move_rows(call, whole, from, n);
-            *call->batch = &batch;
-            status = seqmix_call(p->caller, call->step_op, call->args);
-            *call->batch = NULL;
-            read = p->write_slot[s];
-        }
+    for (int64_t i = 0; status == SEQMIX_OK && i < p->n_cuts; i++) {
+        const seqmix_cut *cut = &p->host.cuts[i], *on = &p->ops.cuts[i];
+        seqmix_batch batch = {.struct_size = sizeof batch,
+                              .n_seqs = 1,
+                              .max_rows = cut->begin[1],
+                              .row_begin = on->begin,
+                              .read_slot = &on->read,
+                              .write_slot = &on->write};
+        move_rows(call, whole, cut->from, cut->begin[1]);
+        *call->batch = &batch;
+        status = seqmix_call(p->caller, call->step_op, call->args);
+        *call->batch = NULL;
     }
     return status;
 }
 
 seqmix_status seqmix_layer_mix(seqmix_pass *p, const seqmix_mixer_call *call)
 {
-    if (p->invariant && p->longest > SEQMIX_STEP_MAX) return step_by_step(p, call);
+    if (p->n_cuts > 0) return step_by_step(p, call);
     seqmix_batch batch = seqmix_layer_batch(p);
     *call->batch = &batch;
     int32_t op = p->longest <= 1 || p->invariant ? call->step_op : call->rows_op;

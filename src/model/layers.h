@@ -29,7 +29,6 @@ seqmix_batch seqmix_layer_batch(const seqmix_pass *p);
  * them that go by rows. When no sequence has more than one row the step form runs. In an invariant pass it runs always, on up
  * to SEQMIX_STEP_MAX rows of a sequence at a time, because its rows have the bits of single ones.
  */
-#define SEQMIX_STEP_MAX 16
 typedef struct seqmix_mixer_call {
     int32_t rows_op, step_op; /* SEQMIX_OP_* */
     void *args;

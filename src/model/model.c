@@ -159,8 +159,8 @@ seqmix_model *seqmix_model_open(const char *path, seqmix_why why)
         (void)seqmix_fail(why, "%s: no memory", path);
         return NULL;
     }
-    seqmix_arena counting = {NULL, 0, 0};
-    seqmix_binder b = {.weights = &m->weights, .arena = &counting, .why = why};
+    seqmix_arena counting = {NULL, 0, 0}, on_device = {NULL, 0, 0};
+    seqmix_binder b = {.weights = &m->weights, .arena = &counting, .on_device = &on_device, .why = why};
     bool ok = open_parts(m, path, why) && lay_out(m, why);
     if (ok) bind_model(m, &b);
     if (!ok || b.failed) {
@@ -170,24 +170,58 @@ seqmix_model *seqmix_model_open(const char *path, seqmix_why why)
     m->weight_bytes = b.bytes;
     m->elements = b.elements;
     m->parameter_bytes = counting.used;
+    m->device_bytes = on_device.used;
     return m;
 }
 
-bool seqmix_model_prepare(seqmix_model *m, seqmix_ctx *ctx, seqmix_why why)
+/* Parameters laid out in host memory by `b`, whose arena is given. */
+static bool fill(seqmix_model *m, seqmix_binder *b, char **memory, seqmix_why why)
 {
-    if (m->parameters != NULL) return true;
     size_t bytes = m->parameter_bytes > 0 ? m->parameter_bytes : SEQMIX_ARENA_ALIGN;
-    char *memory = aligned_alloc(SEQMIX_ARENA_ALIGN, bytes);
-    if (memory == NULL) return seqmix_fail(why, "no memory for %zu bytes of parameters", bytes);
-    seqmix_arena arena = {memory, 0, 0};
+    *memory = aligned_alloc(SEQMIX_ARENA_ALIGN, bytes);
+    if (*memory == NULL) return seqmix_fail(why, "no memory for %zu bytes of parameters", bytes);
+    b->arena->base = *memory;
+    bind_model(m, b);
+    return !b->failed;
+}
+
+/* Through host memory, which is given back. */
+static bool fill_device(seqmix_model *m, seqmix_binder *b, seqmix_ctx *device, seqmix_why why)
+{
+    const seqmix_ctx_desc host = {.struct_size = sizeof host};
+    seqmix_arena on_device = {NULL, 0, 0};
+    char *memory = NULL;
+    void *base = NULL;
+    if (seqmix_mem_alloc(device, m->device_bytes, &base) != SEQMIX_OK)
+        return seqmix_fail(why, "no memory for %zu bytes of weights: %s", m->device_bytes, seqmix_last_error(device));
+    m->device = device;
+    m->on_device = on_device.base = base;
+    b->on_device = &on_device;
+    b->device = device;
+    bool ok = seqmix_ctx_create(device->api, &host, &b->ctx, why.text, why.size) == SEQMIX_OK;
+    ok = ok && fill(m, b, &memory, why);
+    seqmix_ctx_destroy(b->ctx);
+    free(memory);
+    return ok;
+}
+
+static void free_on_device(seqmix_model *m)
+{
+    if (m->device != NULL) seqmix_mem_free(m->device, m->on_device);
+    m->device = NULL;
+    m->on_device = NULL;
+}
+
+bool seqmix_model_prepare(seqmix_model *m, seqmix_ctx *ctx, bool device, seqmix_why why)
+{
+    if (m->parameters != NULL || m->device != NULL) return true;
+    seqmix_arena arena = {NULL, 0, 0};
     seqmix_binder b = {.weights = &m->weights, .arena = &arena, .ctx = ctx, .why = why};
-    bind_model(m, &b);
-    if (b.failed) {
-        free(memory);
-        return false;
-    }
-    m->parameters = memory;
-    return true;
+    if (device ? fill_device(m, &b, ctx, why) : fill(m, &b, &m->parameters, why)) return true;
+    free(m->parameters);
+    m->parameters = NULL;
+    free_on_device(m);
+    return false;
 }
 
 void seqmix_model_close(seqmix_model *m)
@@ -196,5 +230,6 @@ void seqmix_model_close(seqmix_model *m)
     seqmix_weights_close(&m->weights);
     free(m->blocks);
     free(m->parameters);
+    free_on_device(m);
     free(m);
 }

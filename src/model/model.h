@@ -18,14 +18,17 @@ typedef struct seqmix_model {
     size_t weight_bytes;        /* used as they are stored */
     int64_t elements;           /* of everything bound */
     size_t parameter_bytes;     /* widened or laid out anew */
-    char *parameters;           /* those; NULL until prepared */
+    size_t device_bytes;        /* of all, on a device */
+    char *parameters;           /* those laid out; NULL until prepared, and on a device */
+    seqmix_ctx *device;         /* whose memory holds the weights; NULL: they are the host's */
+    void *on_device;
 } seqmix_model;
 
 /* A directory in the Hugging Face layout or a GGUF file. Reads config and headers and checks every tensor; reads no weight.
  * NULL and a sentence on failure. */
 seqmix_model *seqmix_model_open(const char *path, seqmix_why why);
-/* Widens the small parameters, once. */
-bool seqmix_model_prepare(seqmix_model *model, seqmix_ctx *ctx, seqmix_why why);
+/* Widens the small parameters, once. For a context of a device all weights go there, and the context is to outlive the model. */
+bool seqmix_model_prepare(seqmix_model *model, seqmix_ctx *ctx, bool device, seqmix_why why);
 void seqmix_model_close(seqmix_model *model);
 
 /* One forward pass. */

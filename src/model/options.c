@@ -38,7 +38,8 @@ const char seqmix_usage[] =
     "  --top-k K           sample from the K most likely; 0 = all (default)\n"
     "  --top-p P           sample from the most likely that make up P; 1 = all (default)\n"
     "  --seed S            of the sampling (default 0)\n"
-    "  --level LEVEL       at most this rung: ref, generic, avx2, avx512, amx\n"
+    "  --backend BACKEND   cpu (default) or cuda\n"
+    "  --level LEVEL       at most this rung: ref, generic, avx2, avx512, amx; with cuda: simple, sm80, sm90\n"
     "  --ignore-eos        go on after an end-of-text token\n"
     "  --bench             time prefill at several widths and decode, against the memory's and the file's speed\n"
     "  --bench-rows R      rows of its prompt (default 512)\n"
@@ -51,7 +52,7 @@ const char seqmix_usage[] =
     "The text goes to standard output; progress and the report (rows, ms, rows/s of prefill and decode) to standard\n"
     "error. Exit status: 0, 1 on an error, 2 for a wrong command line, 130 when interrupted.\n";
 
-typedef enum kind { TEXT, WHOLE, NUMBER, ON, OFF, LEVEL, IDS } kind;
+typedef enum kind { TEXT, WHOLE, NUMBER, ON, OFF, IDS } kind;
 
 typedef struct row {
     const char *name;
@@ -84,7 +85,8 @@ static const row rows[] = {
     {"--top-k", WHOLE, AT(top_k), 0, 1e9},
     {"--top-p", NUMBER, AT(top_p), 1e-6, 1},
     {"--seed", WHOLE, AT(seed), 0, 9007199254740992.0},
-    {"--level", LEVEL, AT(level_cap), 0, 0},
+    {"--backend", TEXT, AT(backend_name), 0, 0},
+    {"--level", TEXT, AT(level_name), 0, 0},
     {"--ignore-eos", ON, AT(ignore_eos), 0, 0},
     {"--json", ON, AT(json), 0, 0},
     {"--no-stream", OFF, AT(stream), 0, 0},
@@ -96,12 +98,12 @@ static const row rows[] = {
 
 static const struct {
     const char *name;
-    int32_t level;
-} levels[] = {{"ref", SEQMIX_LEVEL_CPU_REF},
-              {"generic", SEQMIX_LEVEL_CPU_GENERIC},
-              {"avx2", SEQMIX_LEVEL_CPU_AVX2},
-              {"avx512", SEQMIX_LEVEL_CPU_AVX512},
-              {"amx", SEQMIX_LEVEL_CPU_AMX}};
+    int32_t backend, level;
+} levels[] = {
+    {"ref", SEQMIX_BACKEND_CPU, SEQMIX_LEVEL_CPU_REF},     {"generic", SEQMIX_BACKEND_CPU, SEQMIX_LEVEL_CPU_GENERIC},
+    {"avx2", SEQMIX_BACKEND_CPU, SEQMIX_LEVEL_CPU_AVX2},   {"avx512", SEQMIX_BACKEND_CPU, SEQMIX_LEVEL_CPU_AVX512},
+    {"amx", SEQMIX_BACKEND_CPU, SEQMIX_LEVEL_CPU_AMX},     {"simple", SEQMIX_BACKEND_CUDA, SEQMIX_LEVEL_CUDA_SIMPLE},
+    {"sm80", SEQMIX_BACKEND_CUDA, SEQMIX_LEVEL_CUDA_SM80}, {"sm90", SEQMIX_BACKEND_CUDA, SEQMIX_LEVEL_CUDA_SM90}};
 
 static bool parse_ids(const char *text, seqmix_ids *ids, seqmix_why why)
 {
@@ -128,14 +130,30 @@ static bool parse_number(const row *r, const char *value, double *out, seqmix_wh
                        r->kind == WHOLE ? "whole " : "", r->low, r->high);
 }
 
-static bool set_level(const char *value, int32_t *level, seqmix_why why)
+static bool choose_backend(seqmix_options *o, seqmix_why why)
 {
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        if (strcmp(value, levels[i].name) != 0) continue;
-        *level = levels[i].level;
-        return true;
-    }
-    return seqmix_fail(why, "--level %.24s: not one of ref, generic, avx2, avx512, amx", value);
+    const char *name = o->backend_name != NULL ? o->backend_name : "cpu";
+    const bool device = strcmp(name, "cuda") == 0;
+    if (!device && strcmp(name, "cpu") != 0) return seqmix_fail(why, "--backend %.24s: not one of cpu, cuda", name);
+    o->backend = device ? SEQMIX_BACKEND_CUDA : SEQMIX_BACKEND_CPU;
+    if (o->level_name == NULL) return true;
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (levels[i].backend == o->backend && strcmp(o->level_name, levels[i].name) == 0)
+            o->level_cap = levels[i].level;
+    return o->level_cap != 0 || seqmix_fail(why, "--level %.24s: not one of %s", o->level_name,
+                                            device ? "simple, sm80, sm90" : "ref, generic, avx2, avx512, amx");
+}
+
+const char *seqmix_level_name(int32_t backend, int32_t level)
+{
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (levels[i].backend == backend && levels[i].level == level) return levels[i].name;
+    return "?";
+}
+
+bool seqmix_is_device(const seqmix_options *o)
+{
+    return o->backend != SEQMIX_BACKEND_CPU;
 }
 
 static bool set(seqmix_options *o, const row *r, const char *value, seqmix_why why)
@@ -158,8 +176,6 @@ static bool set(seqmix_options *o, const row *r, const char *value, seqmix_why w
     case OFF:
         *(bool *)field = r->kind == ON;
         return true;
-    case LEVEL:
-        return set_level(value, field, why);
     case IDS:
         o->tokens_given = true;
         return parse_ids(value, field, why);
@@ -227,7 +243,7 @@ bool seqmix_options_parse(int argc, char **argv, seqmix_options *o, seqmix_why w
             if (takes_value) i++;
         }
     }
-    return check(o, why);
+    return choose_backend(o, why) && check(o, why);
 }
 
 void seqmix_options_free(seqmix_options *o)

@@ -26,13 +26,19 @@ typedef struct seqmix_options {
     bool tokens_given;
     int64_t n, prefill_rows, context, bench_rows, workers, top_k, seed; /* context 0: as much as the run needs */
     float temperature, top_p;
-    int32_t level_cap; /* SEQMIX_LEVEL_CPU_*, 0 = best */
+    const char *backend_name, *level_name; /* as given; or NULL */
+    int32_t backend;                       /* SEQMIX_BACKEND_* */
+    int32_t level_cap;                     /* SEQMIX_LEVEL_* of the backend, 0 = best */
     bool json, verbose, stream, ignore_eos;
 } seqmix_options;
 
 extern const char seqmix_usage[];
 
 bool seqmix_options_parse(int argc, char **argv, seqmix_options *options, seqmix_why why);
+/* "?" for none. */
+const char *seqmix_level_name(int32_t backend, int32_t level);
+/* Whether the backend is a device, with memory of its own. */
+bool seqmix_is_device(const seqmix_options *options);
 void seqmix_options_free(seqmix_options *options);
 
 #endif

@@ -126,6 +126,7 @@ static bool open_run(run *r, const seqmix_options *o, const parity_case *c)
     if (r->model == NULL || !seqmix_open_context(o, &r->ctx, r->why)) return false;
     seqmix_session_desc desc = {.model = r->model,
                                 .ctx = r->ctx,
+                                .on_device = seqmix_is_device(o),
                                 .prefill_rows = o->prefill_rows,
                                 .context = MAX_IDS,
                                 .invariant = o->invariant,
@@ -137,8 +138,8 @@ static bool open_run(run *r, const seqmix_options *o, const parity_case *c)
 static void close_run(run *r)
 {
     seqmix_session_free(r->session);
-    seqmix_ctx_destroy(r->ctx);
     seqmix_model_close(r->model);
+    seqmix_ctx_destroy(r->ctx);
     cJSON_Delete(r->expected);
     if (r->has_logits) seqmix_st_close(&r->logits);
 }

@@ -2,31 +2,20 @@
 /* Reports of a run (see report.h). */
 #include "report.h"
 
+#include "options.h"
+
 static double per_second(seqmix_phase phase)
 {
     return phase.ms > 0.0 ? (double)phase.rows * 1000.0 / phase.ms : 0.0;
 }
 
-const char *seqmix_report_level(const seqmix_session *session)
+const char *seqmix_report_level(const seqmix_session *session, int32_t backend)
 {
     int32_t n, highest = 0;
     const seqmix_called *called = seqmix_session_called(session, &n);
     for (int32_t i = 0; i < n; i++)
         if (called[i].level > highest) highest = called[i].level;
-    switch (highest) {
-    case SEQMIX_LEVEL_CPU_REF:
-        return "ref";
-    case SEQMIX_LEVEL_CPU_GENERIC:
-        return "generic";
-    case SEQMIX_LEVEL_CPU_AVX2:
-        return "avx2";
-    case SEQMIX_LEVEL_CPU_AVX512:
-        return "avx512";
-    case SEQMIX_LEVEL_CPU_AMX:
-        return "amx";
-    default:
-        return "?";
-    }
+    return seqmix_level_name(backend, highest);
 }
 
 /* Of the first block's largest matrices: what most of the file is in. */
@@ -188,7 +177,7 @@ bool seqmix_report_json(const seqmix_run *run, FILE *to)
     add_number(add_phase(o, "prefill", run->prefill), "prefill_rows", (double)run->prefill_rows);
     (void)add_phase(o, "decode", run->decode);
     add_number(o, "workers", (double)run->workers);
-    (void)cJSON_AddStringToObject(o, "level", seqmix_report_level(run->session));
+    (void)cJSON_AddStringToObject(o, "level", seqmix_report_level(run->session, run->backend));
     cJSON *kernels = cJSON_AddObjectToObject(o, "kernels");
     int32_t n;
     const seqmix_called *called = seqmix_session_called(run->session, &n);

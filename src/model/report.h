@@ -34,13 +34,14 @@ typedef struct seqmix_run {
     int32_t n_answers;
     bool batch;    /* several, as a list */
     bool has_text; /* there is a tokenizer */
+    int32_t backend;
     int64_t prefill_rows, workers;
     seqmix_phase prefill, decode;
     const seqmix_profile *profile; /* or NULL */
 } seqmix_run;
 
 /* The highest rung among the kernels that run. */
-const char *seqmix_report_level(const seqmix_session *session);
+const char *seqmix_report_level(const seqmix_session *session, int32_t backend);
 void seqmix_report_model(const char *dir, const seqmix_model *model, FILE *to);
 void seqmix_report_session(const seqmix_session *session, FILE *to);
 void seqmix_report_phases(const seqmix_run *run, FILE *to);

@@ -86,6 +86,7 @@ static bool open_session(app *a)
     /* Buffers for more rows than the prompts have would only be paid for. */
     seqmix_session_desc desc = {.model = a->model,
                                 .ctx = a->ctx,
+                                .on_device = seqmix_is_device(o),
                                 .prefill_rows = o->prefill_rows < all ? o->prefill_rows : all,
                                 .context = wanted_context(a, longest),
                                 .n_seqs = a->prompts.n,
@@ -261,6 +262,7 @@ static bool report(app *a)
                       .has_text = a->tokenizer != NULL,
                       .prefill_rows = a->options->prefill_rows,
                       .workers = a->options->workers,
+                      .backend = a->options->backend,
                       .prefill = a->prefill,
                       .decode = a->decode,
                       .profile = a->options->profile ? &a->profile : NULL};
@@ -278,8 +280,8 @@ static void close_app(app *a)
     }
     free(a->answers);
     seqmix_session_free(a->session);
-    seqmix_ctx_destroy(a->ctx);
     seqmix_model_close(a->model);
+    seqmix_ctx_destroy(a->ctx);
     seqmix_tokenizer_free(a->tokenizer);
     seqmix_free_prompts(&a->prompts);
 }

@@ -16,22 +16,25 @@ struct seqmix_session {
     seqmix_caller caller;
     int64_t max_rows, context;
     int32_t n_seqs;
-    bool all_logits, invariant, poisoned;
+    bool on_device, all_logits, invariant, poisoned;
     size_t state_bytes, cache_bytes;
     seqmix_memory memory;
     char *state, *buffers;
     float *cache;
-    float *pass_logits; /* of the pass that runs */
-    float *logits;      /* [n_seqs, vocab], of the last rows that count; host memory */
-    float *next_logits; /* of a call that may still fail */
+    float *pass_logits;  /* of the pass that runs */
+    float *shown_logits; /* those in host memory, for the sink; NULL: they are there */
+    float *logits;       /* [n_seqs, vocab], of the last rows that count; host memory */
+    float *next_logits;  /* of a call that may still fail */
     sequence *seqs;
-    int32_t *plan; /* the arrays of a pass, one malloc */
+    int32_t *plan;        /* the arrays of a pass, one malloc */
+    int32_t *device_plan; /* a device's copy of them; NULL: the ops read those */
 };
 
 /* The arrays of a pass inside `plan`. */
 typedef struct pass_plan {
     int32_t *tokens, *positions, *logit_rows;                       /* [max_rows] */
     int32_t *row_begin, *read_slot, *write_slot, *start, *cache_of; /* [n_seqs + 1] */
+    seqmix_cut *cuts;                                               /* [max_rows / SEQMIX_STEP_MAX + n_seqs] */
 } pass_plan;
 
 static pass_plan plan_of(const seqmix_session *s)
@@ -43,7 +46,29 @@ static pass_plan plan_of(const seqmix_session *s)
     p.write_slot = p.read_slot + n;
     p.start = p.write_slot + n;
     p.cache_of = p.start + n;
+    p.cuts = (seqmix_cut *)(void *)(p.cache_of + n);
     return p;
+}
+
+static size_t plan_bytes(const seqmix_session *s)
+{
+    size_t rows = (size_t)s->max_rows, n = (size_t)s->n_seqs;
+    return (3 * rows + 5 * (n + 1)) * sizeof *s->plan + (rows / SEQMIX_STEP_MAX + n) * sizeof(seqmix_cut);
+}
+
+/* The arrays that lie in the plan at `base`. */
+static seqmix_pass_arrays arrays_at(const seqmix_session *s, const int32_t *base)
+{
+    pass_plan at = plan_of(s);
+    return (seqmix_pass_arrays){.tokens = base + (at.tokens - s->plan),
+                                .positions = base + (at.positions - s->plan),
+                                .row_begin = base + (at.row_begin - s->plan),
+                                .read_slot = base + (at.read_slot - s->plan),
+                                .write_slot = base + (at.write_slot - s->plan),
+                                .start = base + (at.start - s->plan),
+                                .cache_of = base + (at.cache_of - s->plan),
+                                .logit_rows = base + (at.logit_rows - s->plan),
+                                .cuts = (const void *)(base + ((int32_t *)(void *)at.cuts - s->plan))};
 }
 
 static size_t align_up(size_t bytes)
@@ -60,21 +85,14 @@ static bool op_failed(seqmix_session *s, seqmix_status status, seqmix_why why)
 
 static seqmix_pass new_pass(seqmix_session *s, int64_t rows, int32_t n_seqs, int32_t longest)
 {
-    pass_plan at = plan_of(s);
     return (seqmix_pass){.caller = &s->caller,
                          .buffers = {s->buffers, 0, 0},
                          .invariant = s->invariant,
                          .rows = rows,
                          .n_seqs = n_seqs,
                          .longest = longest,
-                         .tokens = at.tokens,
-                         .positions = at.positions,
-                         .row_begin = at.row_begin,
-                         .read_slot = at.read_slot,
-                         .write_slot = at.write_slot,
-                         .start = at.start,
-                         .cache_of = at.cache_of,
-                         .logit_rows = at.logit_rows,
+                         .host = arrays_at(s, s->plan),
+                         .ops = arrays_at(s, s->device_plan != NULL ? s->device_plan : s->plan),
                          .logits = s->pass_logits,
                          .state = s->state,
                          .state_bytes = s->state_bytes,
@@ -82,6 +100,21 @@ static seqmix_pass new_pass(seqmix_session *s, int64_t rows, int32_t n_seqs, int
                          .cache = s->cache,
                          .n_caches = s->n_seqs,
                          .context = s->context};
+}
+
+/* In an invariant pass with more rows of a sequence than a step op takes: the calls of one that they make. */
+static void plan_cuts(const seqmix_session *s, seqmix_pass *pass)
+{
+    pass_plan at = plan_of(s);
+    if (!s->invariant || pass->longest <= SEQMIX_STEP_MAX) return;
+    for (int32_t k = 0; k < pass->n_seqs; k++) {
+        int32_t read = at.read_slot[k], end = at.row_begin[k + 1], n;
+        for (int32_t from = at.row_begin[k]; from < end; from += n) {
+            n = end - from < SEQMIX_STEP_MAX ? end - from : SEQMIX_STEP_MAX;
+            at.cuts[pass->n_cuts++] = (seqmix_cut){{0, n}, from, read, at.write_slot[k]};
+            read = at.write_slot[k];
+        }
+    }
 }
 
 /* ---- creation ---- */
@@ -102,6 +135,7 @@ static bool measure(seqmix_session *s, size_t *buffer_bytes, seqmix_why why)
         pass.n_logits = s->all_logits ? sizes[i] : s->n_seqs;
         for (int32_t k = 0; k < pass.n_logits; k++)
             at.logit_rows[k] = s->all_logits || s->n_seqs == 1 ? k : 2 * k;
+        plan_cuts(s, &pass);
         seqmix_status status = seqmix_model_forward(s->model, &pass);
         if (status != SEQMIX_OK) return op_failed(s, status, why);
         if (pass.buffers.peak > *buffer_bytes) *buffer_bytes = pass.buffers.peak;
@@ -112,7 +146,7 @@ static bool measure(seqmix_session *s, size_t *buffer_bytes, seqmix_why why)
 
 static bool allocate(seqmix_session *s, size_t buffer_bytes, size_t logits_bytes, seqmix_why why)
 {
-    void *state = NULL, *cache = NULL, *buffers = NULL, *workspace = NULL, *logits = NULL;
+    void *state = NULL, *cache = NULL, *buffers = NULL, *workspace = NULL, *logits = NULL, *plan = NULL;
     seqmix_ctx *ctx = s->caller.ctx;
     size_t row = (size_t)s->model->config.vocab * sizeof(float), n = (size_t)s->n_seqs;
     seqmix_status status = SEQMIX_OK;
@@ -122,14 +156,19 @@ static bool allocate(seqmix_session *s, size_t buffer_bytes, size_t logits_bytes
     if (status == SEQMIX_OK) status = seqmix_mem_alloc(ctx, logits_bytes, &logits);
     if (status == SEQMIX_OK && s->caller.workspace_bytes > 0)
         status = seqmix_mem_alloc(ctx, s->caller.workspace_bytes, &workspace);
+    if (status == SEQMIX_OK && s->on_device) status = seqmix_mem_alloc(ctx, plan_bytes(s), &plan);
     s->state = state;
     s->cache = cache;
     s->buffers = buffers;
     s->pass_logits = logits;
     s->caller.workspace = workspace;
+    s->device_plan = plan;
     s->logits = malloc(n * row);
     s->next_logits = malloc(n * row);
-    if (status == SEQMIX_OK && s->logits != NULL && s->next_logits != NULL) return true;
+    const bool shown = s->on_device && s->all_logits;
+    if (shown) s->shown_logits = malloc(logits_bytes);
+    if (status == SEQMIX_OK && s->logits != NULL && s->next_logits != NULL && (!shown || s->shown_logits != NULL))
+        return true;
     return seqmix_fail(why, "no memory for %zu bytes of state, %zu of cache and %zu of buffers", s->memory.state,
                        s->memory.cache, s->memory.buffers);
 }
@@ -165,9 +204,8 @@ static bool set_up(seqmix_session *s, const seqmix_session_desc *desc, seqmix_wh
 {
     const seqmix_model *model = desc->model;
     size_t buffer_bytes = 0, row = (size_t)model->config.vocab * sizeof(float), n = (size_t)s->n_seqs;
-    size_t ints = 3 * (size_t)s->max_rows + 5 * (n + 1);
     s->seqs = calloc(n, sizeof *s->seqs);
-    s->plan = calloc(ints, sizeof *s->plan);
+    s->plan = calloc(1, plan_bytes(s));
     if (s->seqs == NULL || s->plan == NULL) return seqmix_fail(why, "no memory");
     if (!measure(s, &buffer_bytes, why)) return false;
     size_t logits_bytes = row * (s->all_logits ? (size_t)s->max_rows : n);
@@ -177,11 +215,11 @@ static bool set_up(seqmix_session *s, const seqmix_session_desc *desc, seqmix_wh
                                 .state = 2 * n * s->state_bytes,
                                 .cache = product(product(one_cache, (size_t)model->n_caches), n),
                                 .buffers = buffer_bytes + logits_bytes + 2 * n * row + s->caller.workspace_bytes +
-                                           ints * sizeof *s->plan};
-    return seqmix_memory_fits(&s->memory, desc->available != NULL ? *desc->available : seqmix_memory_available(),
-                              why) &&
-           seqmix_model_prepare(desc->model, desc->ctx, why) && allocate(s, buffer_bytes, logits_bytes, why) &&
-           seqmix_session_reset(s, why);
+                                           plan_bytes(s)};
+    const int64_t available = desc->available != NULL ? *desc->available : seqmix_memory_available();
+    return (s->on_device || seqmix_memory_fits(&s->memory, available, why)) &&
+           seqmix_model_prepare(desc->model, desc->ctx, s->on_device, why) &&
+           allocate(s, buffer_bytes, logits_bytes, why) && seqmix_session_reset(s, why);
 }
 
 seqmix_session *seqmix_session_create(const seqmix_session_desc *desc, seqmix_why why)
@@ -197,6 +235,7 @@ seqmix_session *seqmix_session_create(const seqmix_session_desc *desc, seqmix_wh
     s->n_seqs = desc->n_seqs > 0 ? desc->n_seqs : 1;
     s->max_rows = desc->prefill_rows > s->n_seqs ? desc->prefill_rows : s->n_seqs;
     s->context = choose_context(desc);
+    s->on_device = desc->on_device;
     s->all_logits = desc->all_logits;
     s->invariant = desc->invariant;
     s->state_bytes = align_up(desc->model->state_bytes);
@@ -213,6 +252,8 @@ void seqmix_session_free(seqmix_session *s)
     seqmix_mem_free(s->caller.ctx, s->buffers);
     seqmix_mem_free(s->caller.ctx, s->pass_logits);
     seqmix_mem_free(s->caller.ctx, s->caller.workspace);
+    seqmix_mem_free(s->caller.ctx, s->device_plan);
+    free(s->shown_logits);
     free(s->logits);
     free(s->next_logits);
     free(s->seqs);
@@ -282,7 +323,20 @@ static seqmix_pass plan_pass(seqmix_session *s, request *call, int32_t *ends)
     at.row_begin[n_seqs] = rows;
     seqmix_pass pass = new_pass(s, rows, n_seqs, longest);
     pass.n_logits = n_ends;
+    plan_cuts(s, &pass);
     return pass;
+}
+
+static seqmix_status run_pass(seqmix_session *s, seqmix_pass *pass)
+{
+    seqmix_ctx *ctx = s->caller.ctx;
+    seqmix_status status = SEQMIX_OK;
+    if (s->device_plan != NULL) status = seqmix_mem_copy(ctx, s->device_plan, s->plan, plan_bytes(s));
+    if (status == SEQMIX_OK) status = seqmix_model_forward(s->model, pass);
+    if (status == SEQMIX_OK && s->shown_logits != NULL)
+        status = seqmix_mem_copy(ctx, s->shown_logits, s->pass_logits,
+                                 (size_t)(pass->rows * s->model->config.vocab) * sizeof(float));
+    return status == SEQMIX_OK ? seqmix_sync(ctx) : status;
 }
 
 /* The last rows' logits of the pieces that end in this pass. */
@@ -311,12 +365,12 @@ static bool run_passes(seqmix_session *s, request *call, int32_t *ends, const se
             for (int32_t k = 0; k < pass.rows; k++)
                 at.logit_rows[k] = k;
         }
-        seqmix_status status = seqmix_model_forward(s->model, &pass);
-        if (status == SEQMIX_OK) status = seqmix_sync(s->caller.ctx);
+        seqmix_status status = run_pass(s, &pass);
         if (status == SEQMIX_OK) status = keep_logits(s, call, &pass, ends, n_ends, end_rows);
         if (status != SEQMIX_OK) return op_failed(s, status, why);
         if (watch != NULL && watch->sink != NULL && s->all_logits)
-            watch->sink(watch->user, s->pass_logits, pass.rows, s->model->config.vocab);
+            watch->sink(watch->user, s->shown_logits != NULL ? s->shown_logits : s->pass_logits, pass.rows,
+                        s->model->config.vocab);
         if (watch != NULL && watch->progress != NULL && !watch->progress(watch->user, call->done, call->rows))
             return seqmix_fail(why, "cancelled after %lld of %lld rows", (long long)call->done, (long long)call->rows);
     }

@@ -22,6 +22,7 @@ typedef struct seqmix_session_desc {
     int64_t prefill_rows; /* the most rows of one forward pass; at least n_seqs are possible */
     int64_t context; /* rows of a sequence in the attention cache; 0 = 4096, or fewer if the model is made for fewer */
     int32_t n_seqs;  /* 0 = 1 */
+    bool on_device;  /* ctx is a device's: weights, states and buffers go there; what fits is the device's to say */
     bool all_logits; /* of every row, for `sink`; else only the last rows' */
     bool invariant;  /* one order of arithmetic for every row count */
     const int64_t *available; /* bytes to fit into; NULL = ask the machine */
@@ -67,7 +68,7 @@ const seqmix_memory *seqmix_session_memory(const seqmix_session *s);
 const seqmix_called *seqmix_session_called(const seqmix_session *s, int32_t *n);
 /* From now on, the time of every op; NULL ends it. */
 void seqmix_session_profile(seqmix_session *s, seqmix_profile *profile);
-/* The state that holds the first sequence so far, for comparisons. */
+/* The state that holds the first sequence so far, for comparisons; of a device in its memory. */
 const void *seqmix_session_state(const seqmix_session *s, size_t *bytes);
 
 #endif

@@ -3,7 +3,8 @@
  * The named tensors of a checkpoint, of safetensors files or a GGUF file, as the ops take them. A binder looks them up, each
  * by the name it has in either format, checks its shape, and hands out a view. Matrices stay where the file is mapped, in
  * their stored dtype; small parameters are widened to f32, and what the ops cannot take as it lies is laid out anew, into an
- * arena, once. Binding runs twice: without memory behind the arena it checks and counts, then it fills.
+ * arena, once. Binding runs twice: without memory behind the arena it checks and counts, then it fills. For a device every
+ * tensor is copied there when it is complete.
  */
 #ifndef SEQMIX_MODEL_WEIGHTS_H
 #define SEQMIX_MODEL_WEIGHTS_H
@@ -34,7 +35,9 @@ typedef enum seqmix_widen { SEQMIX_WIDEN_PLAIN, SEQMIX_WIDEN_NEG_EXP, SEQMIX_WID
 typedef struct seqmix_binder {
     const seqmix_weights *weights;
     seqmix_arena *arena;
-    seqmix_ctx *ctx;    /* widens blocks of quantised weights; needed for filling only */
+    seqmix_ctx *ctx;         /* widens blocks of quantised weights, in host memory; needed for filling only */
+    seqmix_arena *on_device; /* where complete tensors are copied to, by `device`; NULL: they stay */
+    seqmix_ctx *device;
     const char *module; /* safetensors: between the layer and the name; "" for none */
     int64_t layer;      /* -1: outside of layers */
     bool failed;        /* then `why` says what, and later calls do nothing */

@@ -207,6 +207,7 @@ static Cell *global_cell(const Access &a)
 static void check_order(const Access &a, uint32_t serial, uint32_t time, uint32_t at, const char *earlier)
 {
     const uint32_t block = serial & ~ATOMIC;
+    if (!config.races) return;
     if (a.atomic && (serial & ATOMIC) != 0) return;
     if (block == state.serial) {
         if (!before_now(time))
@@ -242,8 +243,10 @@ static void check_byte(const Access &a, Cell *c)
 
 void access(uintptr_t at, size_t bytes, bool write, bool atomic, Loc loc, const void *pc)
 {
-    if (self == nullptr || !config.check) return;
+    if (self == nullptr || !(config.check || config.count)) return;
     if (at - (uintptr_t)state.stacks < STACK * MAX_THREADS || at - (uintptr_t)state.args < state.args_size) return;
+    if (config.count) count_access(at, bytes, write, atomic, loc, pc);
+    if (!config.check) return;
     const bool shared = at - (uintptr_t)state.arena < ARENA;
     const uint32_t time = (uint32_t)self->number << 22 | (state.warp[self->warp].clock & 0x3fffff);
     const Access a = {at, bytes, write, atomic, shared, encode(loc, pc), time};

@@ -16,7 +16,9 @@
 #include <type_traits>
 #include <utility>
 
-#define EMU_ARCH 800 /* what DV_ARCH is here */
+#define EMU_ARCH       800 /* what DV_ARCH is here */
+#define EMU_SHARED_BYTES (163 << 10) /* of a block, as on 8.0 */
+#define EMU_PROCESSORS 132 /* multiprocessors, as many as an H200 has: nothing here runs at the same time */
 
 /* ---------------------------------------------------------------- the language */
 
@@ -39,6 +41,9 @@ struct alignas(8) float2 {
 };
 struct alignas(16) float4 {
     float x, y, z, w;
+};
+struct alignas(8) uint2 {
+    unsigned x, y;
 };
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
@@ -66,10 +71,16 @@ struct Config {
     uint64_t seed = 1;
     bool check = false; /* watch every access; only in builds whose kernels are instrumented */
     int tensor_bits =
-        0; /* 0: products and sums in f32. 24 (Ampere, Ada), 25 (Hopper on): as measured on tensor cores */
+        0;              /* 0: products and sums in f32. 24 (Ampere, Ada), 25 (Hopper on): as measured on tensor cores */
+    bool drop = false;  /* launches are accepted and forgotten: what is left is the host's work */
+    bool races = true;  /* watch for them; unspecified results may well have some */
+    bool count = false; /* what launches cost (counters.h); only in builds whose kernels are instrumented */
+    uint64_t sample = 0; /* at most so many blocks of a launch run, spread over it; 0: all. Results are then wrong */
+    int processors = EMU_PROCESSORS, shared_bytes = EMU_SHARED_BYTES;
 };
 extern Config config;
-void configure(); /* from EMU_ORDER=fwd|rev|rand:SEED, EMU_CHECK=0|1, EMU_TC=24|25 */
+/* from EMU_ORDER=fwd|rev|rand:SEED, EMU_CHECK=0|1, EMU_RACES=0|1, EMU_TC=24|25, EMU_LAUNCH=drop */
+void configure();
 
 enum Op : uint8_t { RUNNING, SYNCWARP, SHFL, VOTE, MMA, LDMATRIX, BARRIER, EXITED };
 
@@ -90,8 +101,28 @@ void mma_m16n8k8_tf32(float *d, const uint32_t *a, const uint32_t *b, Loc loc);
 void touch(const void *at, size_t bytes, bool write, bool atomic, Loc loc);
 void misaligned_unless(const void *at, size_t align, Loc loc);
 
-int launch(const void *kernel, dim3 grid, dim3 block, size_t shared, void *stream, void (*run)(void *), void *args,
-           size_t args_size, void (*drop)(void *));
+/* Calls of the mathematical library, seen where the kernels are instrumented. */
+enum Math { MATH_EXP, MATH_ROOT, MATH_FMA, N_MATH };
+extern uint64_t math_counts[N_MATH];
+#if defined(EMU_WATCHED)
+#    define expf(x)       (emu::math_counts[emu::MATH_EXP]++, expf(x))
+#    define exp2f(x)      (emu::math_counts[emu::MATH_EXP]++, exp2f(x))
+#    define expm1f(x)     (emu::math_counts[emu::MATH_EXP]++, expm1f(x))
+#    define logf(x)       (emu::math_counts[emu::MATH_EXP]++, logf(x))
+#    define log2f(x)      (emu::math_counts[emu::MATH_EXP]++, log2f(x))
+#    define log1pf(x)     (emu::math_counts[emu::MATH_EXP]++, log1pf(x))
+#    define sqrtf(x)      (emu::math_counts[emu::MATH_ROOT]++, sqrtf(x))
+#    define fmaf(x, y, z) (emu::math_counts[emu::MATH_FMA]++, fmaf(x, y, z))
+#endif
+
+/* What a kernel is called with, on the heap: run calls it, drop frees it, list shows its arguments one after another. */
+struct Arguments {
+    void *at;
+    size_t size;
+    void (*run)(void *at), (*drop)(void *at);
+    void (*list)(void *at, void (*see)(const void *argument, size_t bytes));
+};
+int launch(const void *kernel, dim3 grid, dim3 block, size_t shared, void *stream, Arguments args);
 const char *report(); /* of the first failure since the last clear; "" = none */
 void clear_report();
 
@@ -186,13 +217,23 @@ enum {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
     cudaErrorInvalidDevice = 101,
-    cudaErrorLaunchFailure = 719
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
+enum cudaDeviceAttr {
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
 typedef struct emu_stream *cudaStream_t;
 typedef struct emu_event *cudaEvent_t;
+typedef struct emu_graph *cudaGraph_t;
+typedef struct emu_graph_exec *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0 };
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
@@ -217,6 +258,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
@@ -236,11 +283,16 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *c, void (*kernel)(P...)
         void (*kernel)(P...);
         std::tuple<std::decay_t<P>...> args;
     };
-    Call *call = new Call{kernel, std::tuple<std::decay_t<P>...>(std::forward<A>(a)...)};
-    return emu::launch(
-        reinterpret_cast<const void *>(kernel), c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream,
-        [](void *p) { std::apply(static_cast<Call *>(p)->kernel, static_cast<Call *>(p)->args); }, call, sizeof *call,
-        [](void *p) { delete static_cast<Call *>(p); });
+    emu::Arguments args = {};
+    args.at = new Call{kernel, std::tuple<std::decay_t<P>...>(std::forward<A>(a)...)};
+    args.size = sizeof(Call);
+    args.run = [](void *p) { std::apply(static_cast<Call *>(p)->kernel, static_cast<Call *>(p)->args); };
+    args.drop = [](void *p) { delete static_cast<Call *>(p); };
+    args.list = [](void *p, void (*see)(const void *, size_t)) {
+        std::apply([see](const auto &...each) { (see(&each, sizeof each), ...); }, static_cast<Call *>(p)->args);
+    };
+    return emu::launch(reinterpret_cast<const void *>(kernel), c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream,
+                       args);
 }
 
 #endif

@@ -280,6 +280,7 @@ void collective(Op op, uint32_t mask, void *arg, Collective fn, Loc loc)
     if (fn != nullptr) fn(args, need);
     w.arrived &= ~need;
     if (op == SYNCWARP) w.synced = ++w.clock; /* a shuffle orders no memory */
+    if (config.count) count_collective(me->warp, op, need == w.full);
     set_ready(me->warp, need & ~bit);
     go_on();
 }
@@ -315,6 +316,7 @@ void barrier(int id, int n, Loc loc)
         return;
     }
     if (config.check) warps_met(b.waiting);
+    if (config.count) count_barrier(b.waiting);
     for (int w = 0; w < state.n_warps; w++) {
         set_ready(w, b.waiting[w]);
         b.waiting[w] = 0;
@@ -438,6 +440,7 @@ bool run_block(uint64_t index, dim3 grid, dim3 block, void (*run)(void *), void 
         self = nullptr;
     }
     state.running = false;
+    if (config.count) count_block();
     if (state.failed) free_stacks.clear();
     return !state.failed;
 }

@@ -86,6 +86,25 @@ void device_memory_gone(unsigned char *at);
 void host_wrote(const void *at, size_t bytes);
 void access(uintptr_t at, size_t bytes, bool write, bool atomic, Loc loc, const void *pc);
 
+/* record.cpp */
+bool record_before(const Arguments &args, void *at); /* false: it is of no use */
+void record_after(const void *kernel, dim3 grid, dim3 block, size_t shared);
+void each_memory(void (*see)(void *at, size_t bytes)); /* runtime.cpp */
+
+/* counters.cpp; while config.count is set */
+void count_launch(const void *kernel, uint64_t blocks, int threads, size_t dynamic_shared);
+void count_launch_done();
+bool counted_enough(); /* what has run of the launch stands for the rest */
+void count_block(); /* it is over */
+void count_access(uintptr_t at, size_t bytes, bool write, bool atomic, Loc loc, const void *pc);
+void count_copy(const void *to, const void *from, int bytes, int given, Loc loc);
+void pause_counting(bool pause);
+void count_collective(int warp, Op op, bool whole);
+void count_barrier(const uint32_t *lanes);
+void count_mma(bool half_depth);
+void counted_memory(void *at, size_t bytes);
+void counted_memory_gone(void *at);
+
 } /* namespace emu */
 
 #endif

@@ -100,6 +100,7 @@ static float half(uint32_t pair, int which, bool bf16)
 static void multiply_16(void **args, uint32_t)
 {
     float A[16][16], B[16][8];
+    if (config.count) count_mma(false);
     for (int l = 0; l < 32; l++) {
         const MmaArg *m = static_cast<MmaArg *>(args[l]);
         const int g = l / 4, t = l % 4 * 2;
@@ -119,6 +120,7 @@ static void multiply_16(void **args, uint32_t)
 static void multiply_8(void **args, uint32_t)
 {
     float A[16][8], B[8][8];
+    if (config.count) count_mma(true);
     for (int l = 0; l < 32; l++) {
         const MmaArg *m = static_cast<MmaArg *>(args[l]);
         const int g = l / 4, t = l % 4;

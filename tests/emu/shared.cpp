@@ -69,7 +69,10 @@ void copy_async(void *to, const void *from, int bytes, int given, Loc loc)
 {
     misaligned_unless(to, (size_t)bytes, loc);
     misaligned_unless(from, (size_t)bytes, loc);
+    if (config.count) count_copy(to, from, bytes, given, loc);
+    pause_counting(true);
     touch(to, (size_t)bytes, true, false, loc);
+    pause_counting(false);
     memset(to, 0xff, (size_t)bytes);
     self->copies.push_back({to, from, bytes, given, self->groups, loc});
 }
@@ -85,8 +88,10 @@ void copy_async_wait(int left)
     size_t n = 0;
     for (; n < copies.size() && copies[n].group < self->groups - left; n++) {
         const Copy &c = copies[n];
+        pause_counting(true); /* counted when it was issued */
         if (c.given > 0) touch(c.from, (size_t)c.given, false, false, c.loc);
         touch(c.to, (size_t)c.bytes, true, false, c.loc);
+        pause_counting(false);
         memset(c.to, 0, (size_t)c.bytes);
         memcpy(c.to, c.from, (size_t)c.given);
     }
