@@ -45,8 +45,7 @@ int seqmix_bench_in_quick(const char *op, const char *shape)
 /* Two entries that do the same work on tensors of the same sizes, though for different models. */
 int seqmix_bench_same_work(const struct seqmix_bench_entry *a, const struct seqmix_bench_entry *b)
 {
-    if (a->op != b->op || a->rows != b->rows || a->dtype != b->dtype || a->decode != b->decode ||
-        a->seqs != b->seqs)
+    if (a->op != b->op || a->rows != b->rows || a->dtype != b->dtype || a->decode != b->decode || a->seqs != b->seqs)
         return 0;
     struct seqmix_bench_plan x = {.n_fields = 0}, y = {.n_fields = 0};
     a->op->plan(a, &x);

@@ -96,6 +96,8 @@ struct seqmix_bench_case {
     int n_copies;                  /* of what is cycled */
     union seqmix_bench_args *args; /* [n_copies] */
     void *memory[SEQMIX_BENCH_FIELDS];
+    seqmix_batch batch; /* where entry.seqs > 1; its bounds lie in `bounds` */
+    void *bounds;
     void *workspace;
     size_t workspace_bytes;
 };
@@ -191,6 +193,9 @@ struct seqmix_bench_options {
 
 /* Parses the command line. 0, 1 to leave with success (help was printed), -1 with a message on stderr. */
 int seqmix_bench_parse(int argc, char **argv, struct seqmix_bench_options *o);
+
+/* Sizes, work and kernel of an entry. 0, or -1 with the reason in `skipped`. */
+int seqmix_bench_describe(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, struct seqmix_bench_result *result);
 
 /* Estimates and verifies an entry. 1 when it may be timed; else `skipped` or the verdict says why not. */
 int seqmix_bench_examine(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,

@@ -176,6 +176,32 @@ static int open_field(struct seqmix_bench_case *c, int index, char *why, size_t 
     return failed ? -1 : 0;
 }
 
+/* Several sequences of one length; the bounds lie where the tensors do. */
+static int open_batch(struct seqmix_bench_case *c)
+{
+    const int64_t n = c->entry.seqs;
+    const size_t bytes = (size_t)(n + 1) * sizeof(int32_t);
+    int32_t *host = malloc(bytes);
+    if (host == NULL) return -1;
+    for (int64_t i = 0; i <= n; i++)
+        host[i] = (int32_t)(i * c->entry.rows / n);
+    c->batch = (seqmix_batch){.struct_size = sizeof c->batch, .n_seqs = (int32_t)n};
+    c->batch.max_rows = (int32_t)((c->entry.rows + n - 1) / n);
+    const int failed = seqmix_mem_alloc(c->ctx, bytes, &c->bounds) != SEQMIX_OK ||
+                       seqmix_mem_copy(c->ctx, c->bounds, host, bytes) != SEQMIX_OK;
+    free(host);
+    c->batch.row_begin = c->bounds;
+    for (int i = 0; i < c->n_copies && !failed; i++) {
+        union seqmix_bench_args *args = &c->args[i];
+        const seqmix_batch **batch = c->entry.op->id == SEQMIX_OP_DELTANET_CHUNK_FORWARD ? &args->deltanet.batch
+                                     : c->entry.op->id == SEQMIX_OP_SSD_CHUNK_FORWARD    ? &args->ssd.batch
+                                     : c->entry.op->id == SEQMIX_OP_SELECTIVE_SCAN_ROWS  ? &args->scan.batch
+                                                                                         : &args->conv.batch;
+        *batch = &c->batch;
+    }
+    return failed ? -1 : 0;
+}
+
 int seqmix_bench_case_open(struct seqmix_bench_case *c, seqmix_ctx *ctx, const struct seqmix_bench_entry *entry,
                            size_t cycle_bytes, char *why, size_t why_len)
 {
@@ -193,6 +219,10 @@ int seqmix_bench_case_open(struct seqmix_bench_case *c, seqmix_ctx *ctx, const s
         c->args[i] = c->plan.args;
     for (int i = 0; i < c->plan.n_fields; i++)
         if (open_field(c, i, why, why_len) != 0) return -1;
+    if (entry->seqs > 1 && !entry->decode && open_batch(c) != 0) {
+        snprintf(why, why_len, "%s: no memory for the bounds of %d sequences", entry->op->name, (int)entry->seqs);
+        return -1;
+    }
     if (entry->op->workspace(ctx, &c->args[0], &c->workspace_bytes) != SEQMIX_OK) {
         snprintf(why, why_len, "%s", seqmix_last_error(ctx));
         return -1;
@@ -208,6 +238,7 @@ void seqmix_bench_case_close(struct seqmix_bench_case *c)
 {
     for (int i = 0; i < c->plan.n_fields; i++)
         seqmix_mem_free(c->ctx, c->memory[i]);
+    seqmix_mem_free(c->ctx, c->bounds);
     seqmix_mem_free(c->ctx, c->workspace);
     free(c->args);
 }

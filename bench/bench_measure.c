@@ -69,6 +69,7 @@ static double try_rows(seqmix_ctx *ctx, int64_t rows, int verify, int fault, str
     struct seqmix_bench_entry entry = result->entry;
     struct seqmix_bench_case c;
     entry.rows = rows;
+    entry.seqs = 1;
     if (seqmix_bench_open(&c, ctx, &entry, 0, result) != 0) return -1;
     double seconds = -1;
     int at = 0;
@@ -156,8 +157,7 @@ static int64_t rows_to_verify(seqmix_ctx *ctx, const struct seqmix_bench_result 
     return kernel != NULL && strcmp(kernel, result->kernel) == 0 ? few.rows : result->entry.rows;
 }
 
-int seqmix_bench_examine(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
-                         struct seqmix_bench_result *result)
+int seqmix_bench_describe(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, struct seqmix_bench_result *result)
 {
     memset(result, 0, sizeof *result);
     result->entry = *entry;
@@ -166,8 +166,15 @@ int seqmix_bench_examine(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry
     snprintf(result->kernel, sizeof result->kernel, "%s", kernel != NULL ? kernel : "none");
     if (kernel == NULL) {
         snprintf(result->skipped, sizeof result->skipped, "%s", seqmix_last_error(ctx));
-        return 0;
+        return -1;
     }
+    return 0;
+}
+
+int seqmix_bench_examine(seqmix_ctx *ctx, const struct seqmix_bench_entry *entry, const struct seqmix_bench_options *o,
+                         struct seqmix_bench_result *result)
+{
+    if (seqmix_bench_describe(ctx, entry, result) != 0) return 0;
     const int64_t few = entry->rows < PROBE_ROWS ? entry->rows : PROBE_ROWS;
     const double probe = try_rows(ctx, few, 0, 0, result);
     if (probe < 0) return 0;

@@ -139,52 +139,18 @@ static seqmix_ctx *open_context(int fast, char *why, size_t why_len)
     return seqmix_ctx_create(seqmix_get_api(SEQMIX_ABI_VERSION), &desc, &ctx, why, why_len) == SEQMIX_OK ? ctx : NULL;
 }
 
-/* The batch of a prefill of several sequences of equal length: its bounds go to the device. */
-static int set_batch(struct seqmix_bench_case *c, seqmix_batch *batch, void **bounds)
-{
-    int32_t host[65];
-    const int64_t n = c->entry.seqs;
-    *batch = (seqmix_batch){.struct_size = sizeof *batch, .n_seqs = (int32_t)n};
-    batch->max_rows = (int32_t)(c->entry.rows / n);
-    for (int64_t i = 0; i <= n; i++)
-        host[i] = (int32_t)(i * c->entry.rows / n);
-    const size_t bytes = (size_t)(n + 1) * sizeof host[0];
-    if (seqmix_mem_alloc(c->ctx, bytes, bounds) != SEQMIX_OK ||
-        seqmix_mem_copy(c->ctx, *bounds, host, bytes) != SEQMIX_OK)
-        return -1;
-    batch->row_begin = *bounds;
-    switch (c->entry.op->id) {
-    case SEQMIX_OP_DELTANET_CHUNK_FORWARD:
-        c->args[0].deltanet.batch = batch;
-        return 0;
-    case SEQMIX_OP_SSD_CHUNK_FORWARD:
-        c->args[0].ssd.batch = batch;
-        return 0;
-    case SEQMIX_OP_SELECTIVE_SCAN_ROWS:
-        c->args[0].scan.batch = batch;
-        return 0;
-    default:
-        c->args[0].conv.batch = batch;
-        return 0;
-    }
-}
-
 static void count_line(seqmix_ctx *ctx, struct seqmix_model_line *line)
 {
     struct seqmix_bench_case c;
-    seqmix_batch batch;
-    void *bounds = NULL;
     const char *kernel = NULL;
     int failed = seqmix_bench_case_open(&c, ctx, &line->entry, 0, line->skipped, sizeof line->skipped) != 0;
     if (!failed) {
-        if (line->entry.seqs > 1) failed = set_batch(&c, &batch, &bounds);
         if (seqmix_op_query(ctx, line->entry.op->id, &c.args[0], SEQMIX_QUERY_KERNEL, &kernel) == SEQMIX_OK)
             snprintf(line->kernel, sizeof line->kernel, "%s", kernel);
         (void)seqmix_model_take(NULL, 0);
-        failed = failed || seqmix_bench_case_run(&c, 0) != SEQMIX_OK || seqmix_sync(ctx) != SEQMIX_OK;
+        failed = seqmix_bench_case_run(&c, 0) != SEQMIX_OK || seqmix_sync(ctx) != SEQMIX_OK;
         if (failed) snprintf(line->skipped, sizeof line->skipped, "%s", seqmix_last_error(ctx));
     }
-    seqmix_mem_free(ctx, bounds);
     seqmix_bench_case_close(&c);
     line->n_launches = seqmix_model_take(line->launches, SEQMIX_MODEL_LAUNCHES);
     if (line->n_launches > SEQMIX_MODEL_LAUNCHES) {

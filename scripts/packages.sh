@@ -6,7 +6,7 @@
 set -eu
 
 build="build-essential cmake pkg-config ninja-build libcjson-dev libpcre2-dev libutf8proc-dev ?libopenblas0-pthread|libopenblas0"
-tests="check clang ?libclang-rt-dev|libclang-rt-14-dev valgrind ?clang-format-14|clang-format ?shellcheck python3 libsimde-dev qemu-user"
+tests="check clang ?libclang-rt-dev|libclang-rt-14-dev valgrind ?clang-format-14|clang-format ?shellcheck python3 python3-numpy libsimde-dev qemu-user"
 
 case ${1:-} in
 build) wanted=$build ;;

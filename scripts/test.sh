@@ -134,6 +134,16 @@ if build clang; then
     suite build-clang -R '^((api|model|fuzz|abi)\.|check\.(all|selftest)$)'
 fi
 
+# The kernels run in the suite above, emulated. Here nvcc compiles them: the library exports as much as without them, needs no
+# other library, and on a machine without a driver loads and says that there is no device.
+headline "CUDA build"
+PATH=$PATH:/usr/local/cuda/bin
+if ! command -v nvcc >/dev/null; then
+    skip "CUDA build: nvcc is not installed"
+elif build cuda; then
+    suite build-cuda -R '^(abi\.|api\.(context|dlopen)$)'
+fi
+
 headline "AddressSanitizer and UndefinedBehaviorSanitizer"
 if build asan; then
     suite build-asan -L '^(api|check|model|fuzz|abi|isa)$' -E '^check\.workers$'

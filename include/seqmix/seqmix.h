@@ -432,7 +432,8 @@ typedef struct seqmix_ssd_args {
  * Options: scale 0 = 1/sqrt(DK). eps > 0 if qk_l2norm. chunk as for SSD.
  * Strides, aliasing: common. Sizes and limits: DK, DV <= 256. The recurrence diverges by itself where b*|k|^2 > 2.
  * Numerics: residual, triangular inverse and state are never rounded below f32-class products (docs/NUMERICS.md), also
- * for identical keys and b near 2. Determinism: the grain as for SSD. Workspace: by query; deltanet_step none.
+ * for identical keys and b near 2. Determinism: the grain as for SSD; 32 on cuda-sm80 (16 if `chunk` asks).
+ * Workspace: by query; deltanet_step none.
  * CUDA notes, returns, threads: common.
  */
 enum {

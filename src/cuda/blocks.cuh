@@ -23,8 +23,9 @@ DV_DEV int fifth_bit(const uint8_t *bytes, int i)
 
 DV_DEV int iq4_nl_value(int index)
 {
-    const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    return values[index];
+    /* -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113: bytes in registers, where a table would be local memory */
+    const uint64_t eight = index < 8 ? 0xf6eaddcfbfad9881u : 0x7159453526190d01u;
+    return (int8_t)(eight >> index % 8 * 8);
 }
 
 /* Q4_K, or with a fifth bit Q5_K. */

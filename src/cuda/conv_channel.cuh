@@ -23,7 +23,7 @@ DV_DEV void conv_channel(const seqmix_conv_args &a, const seqmix_batch &batch, s
         window[past] = get(a.x, t * a.x.stride[0] + c);
         float sum = bias;
         for (int j = 0; j < width; j++)
-            sum += weight[j] * window[j];
+            sum = fmaf(weight[j], window[j], sum); /* as short_conv.cu does: a step in one launch has the same bits */
         put(a.y, t * a.y.stride[0] + c, a.activation == SEQMIX_ACT_SILU ? silu(sum) : sum);
         for (int j = 0; j < past; j++)
             window[j] = window[j + 1];

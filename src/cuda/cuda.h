@@ -59,8 +59,14 @@ int seqmix_argmax__cuda_simple(const seqmix_argmax_args *args, void *workspace, 
 
 /* The ops that this rung has kernels of: X(op, family). What a plan answers SEQMIX_ERR_UNSUPPORTED to, cuda-simple runs. */
 #define SEQMIX_SM80_OPS(X)                                                                                             \
-    X(ssd_chunk_forward, ssd) X(ssd_step, ssd)                                                                                                         \
-    X(deltanet_chunk_forward, deltanet) X(deltanet_step, deltanet) X(unit_lower_inverse, inverse)
+    X(ssd_chunk_forward, ssd)                                                                                          \
+    X(ssd_step, ssd)                                                                                                   \
+    X(short_conv_rows, conv)                                                                                           \
+    X(short_conv_step, conv)                                                                                           \
+    X(selective_scan_rows, scan)                                                                                       \
+    X(selective_scan_step, scan)                                                                                       \
+    X(gated_rms_norm_rows, norm)                                                                                       \
+    X(linear, linear) X(deltanet_chunk_forward, deltanet) X(deltanet_step, deltanet) X(unit_lower_inverse, inverse)
 
 /* Of each op its slot's plan, and a launcher that enqueues on the context's stream and returns the runtime's error code. */
 #define SEQMIX_SM80_OP(op, family)                                                                                     \
@@ -70,7 +76,7 @@ int seqmix_argmax__cuda_simple(const seqmix_argmax_args *args, void *workspace, 
 SEQMIX_SM80_OPS(SEQMIX_SM80_OP)
 
 /* A convolution's step and the mixer's on its rows in one launch: X(family). Whether these two calls fit together, and the launch. */
-#define SEQMIX_SM80_CONV_STEPS(X) X(deltanet)
+#define SEQMIX_SM80_CONV_STEPS(X) X(deltanet) X(ssd)
 #define SEQMIX_SM80_CONV_STEP(family)                                                                                  \
     bool seqmix_##family##_conv_step_fits__cuda_sm80(const seqmix_conv_args *conv,                                     \
                                                      const seqmix_##family##_args *mixer);                             \

@@ -9,7 +9,8 @@
 #include "cuda.h"
 
 template <int ALONG>
-static __global__ void __launch_bounds__(STEP_THREADS) deltanet_step_kernel(seqmix_deltanet_args a, seqmix_batch batch)
+static __global__ void __launch_bounds__(STEP_THREADS, 4)
+    deltanet_step_kernel(seqmix_deltanet_args a, seqmix_batch batch)
 {
     DV_SHARED(step_row, rows, [2]);
     const int64_t heads = a.v.shape[1], tiles = (a.v.shape[2] + STEP_COLUMNS - 1) / STEP_COLUMNS;

@@ -24,7 +24,7 @@
 #else
 #    include "dtype.h"
 #    include "emu.h"
-#    define DV_ARCH EMU_ARCH
+#    define DV_ARCH   EMU_ARCH
 #    define DV_DEV    static inline
 #    define DV_MEMBER inline
 #    define DV_SHARED(T, name, ...)                                                                                    \
@@ -141,12 +141,15 @@ template <class T> __attribute__((noinline, no_sanitize("thread"))) void dv_stv(
 #if defined(__CUDACC__)
 DV_DEV void dv_forget(float &value)
 {
-    asm("" : "+f"(value));
+    asm volatile("" : "+f"(value));
+}
+DV_DEV void dv_forget(int &value)
+{
+    asm volatile("" : "+r"(value));
 }
 #else
-DV_DEV void dv_forget(float &)
-{
-}
+DV_DEV void dv_forget(float &) {}
+DV_DEV void dv_forget(int &) {}
 #endif
 
 /* ---------------------------------------------------------------- barriers of some warps */
@@ -279,7 +282,8 @@ static inline cudaError_t dv_launch(void (*kernel)(P...), dim3 grid, dim3 block,
     launch.dynamicSmemBytes = shared;
     launch.stream = stream;
     if (shared > 48 << 10) {
-        const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        const cudaError_t error =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
         if (error != cudaSuccess) return error;
     }
     return cudaLaunchKernelEx(&launch, kernel, static_cast<P>(args)...);

@@ -98,6 +98,15 @@ template <class X> DV_DEV void load_four(const float *at, float (&v)[4])
     v[3] = f.w;
 }
 
+template <class X> DV_DEV void store_four(uint16_t *at, const float (&v)[4])
+{
+    unsigned words[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        words[i] = (unsigned)X::down(v[2 * i]) | (unsigned)X::down(v[2 * i + 1]) << 16;
+    dv_stv(reinterpret_cast<float2 *>(at), float2{__uint_as_float(words[0]), __uint_as_float(words[1])});
+}
+
 template <class X> DV_DEV void store_four(float *at, const float (&v)[4])
 {
     dv_stv(reinterpret_cast<float4 *>(at), float4{v[0], v[1], v[2], v[3]});
@@ -111,7 +120,7 @@ template <class X> DV_DEV void load_unit(const typename X::storage *at, float (&
 {
     load_eight<X>(at, v);
 }
-template <class X> DV_DEV void store_unit(float *at, const float (&v)[4])
+template <class X> DV_DEV void store_unit(typename X::storage *at, const float (&v)[4])
 {
     store_four<X>(at, v);
 }

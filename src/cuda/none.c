@@ -4,9 +4,7 @@
 
 #include "status.h"
 
-void seqmix_cuda_build_rungs(void)
-{
-}
+void seqmix_cuda_build_rungs(void) {}
 
 seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct seqmix_kernels **rung, char *why,
                                size_t why_len)

@@ -6,7 +6,7 @@
  * bf16: a left factor is a pair of bf16, high + low, when it must not be rounded (docs/NUMERICS.md, rule 6). f16 and f32 go through
  * tf32, f16 being a subset of it, values and f32 keys as high and low parts; their slots t and t+4 of an eight along k are
  * elements 2t and 2t+1, on both sides.
- * Values are multiplied by SCALE on the way in, so that the low parts of tiny f32 are not denormal.
+ * Values are multiplied by SCALE on the way in, so that no part of tiny ones is denormal.
  * Right factors: "keys", rows of X in shared memory, exact; "squares", f32 values kept as the products want them.
  */
 #ifndef SEQMIX_CUDA_PRODUCTS_CUH
@@ -40,7 +40,7 @@ DV_DEV float bf16_high(uint32_t pair)
 struct products_bf16 {
     typedef uint16_t key, square;
     static constexpr int PLANES = 2, KEY_PAD = 8, SQUARE_PAD = 8;
-    static constexpr float SCALE = 1;
+    static constexpr float SCALE = 0x1p40f;
     struct left {
         uint32_t high[4], low[4];
     };
@@ -72,8 +72,14 @@ struct products_bf16 {
         a.k[2] = dv_pack_bf16(t1[0], t1[1]);
         a.k[3] = dv_pack_bf16(t1[2], t1[3]);
     }
-    /* A(i,k) at [i*ld + k] */
-    static DV_MEMBER void take_keys(left_keys &a, const key *at, int ld) { load_tiles(a.k, at, ld, 8 * ld, 8); }
+    /* A(i,k) = B(k,i): rows of keys are the same fragments on both sides. */
+    static DV_MEMBER void turn(left_keys &a, const right &b)
+    {
+        a.k[0] = b.k[0];
+        a.k[1] = b.k[2];
+        a.k[2] = b.k[1];
+        a.k[3] = b.k[3];
+    }
     /* B(k,n) at [n*ld + k] */
     static DV_MEMBER void keys(right &b, const key *at, int ld) { load_tiles(b.k, at, ld, 8, 8 * ld); }
     /* B(k,n) at [k*ld + n] */
@@ -108,8 +114,17 @@ struct products_bf16 {
     }
     static DV_MEMBER void put_square(square *at, int plane, float value)
     {
-        at[0] = dv_f32_to_bf16(value);
-        at[plane] = dv_f32_to_bf16(value - dv_bf16_to_f32(at[0]));
+        const uint16_t high = dv_f32_to_bf16(value);
+        at[0] = high;
+        at[plane] = dv_f32_to_bf16(value - dv_bf16_to_f32(high));
+    }
+    /* Two neighbours of a row, the first in an even column. */
+    static DV_MEMBER void put_pair(square *at, int plane, float x, float y)
+    {
+        uint32_t high, low;
+        split(high, low, x, y);
+        dv_stv(reinterpret_cast<uint32_t *>(at), high);
+        dv_stv(reinterpret_cast<uint32_t *>(at + plane), low);
     }
     /* Rows at [column*ld + row] as two accumulator tiles, 16 rows x 16 columns. */
     static DV_MEMBER void turned(float (&v)[2][4], const key *at, int ld)
@@ -219,13 +234,11 @@ template <class KEYS> struct products_tf32 {
         for (int i = 0; i < 8; i++)
             put(a, i, i < 4 ? t0[i % 2 * 2 + i / 2] : t1[i % 2 * 2 + i % 4 / 2]);
     }
-    static DV_MEMBER void take_keys(left_keys &a, const key *at, int ld)
+    static DV_MEMBER void turn(left_keys &a, const right &b)
     {
-        float v[8]; /* rows g and g+8 of eight 0, then of eight 1 */
-        KEYS::pairs(v, at, ld, 8 * ld, 8);
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            put(a, i, v[i / 4 * 4 + i % 2 * 2 + i % 4 / 2]);
+            put(a, i, b.k[i % 2 * 4 + i / 4 * 2 + i % 4 / 2]);
     }
     static DV_MEMBER void keys(right &b, const key *at, int ld)
     {
@@ -283,6 +296,10 @@ template <class KEYS> struct products_tf32 {
     static DV_MEMBER void put_square(square *at, int, float value)
     {
         at[0] = value;
+    }
+    static DV_MEMBER void put_pair(square *at, int, float x, float y)
+    {
+        dv_stv(reinterpret_cast<float2 *>(at), float2{x, y});
     }
     static DV_MEMBER void turned(float (&v)[2][4], const key *at, int ld)
     {

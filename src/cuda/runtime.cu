@@ -31,7 +31,8 @@ extern "C" int seqmix_cuda_shared_bytes(int device, int *bytes)
 {
     cudaError_t error = cudaSuccess;
     if (device < 0) error = cudaGetDevice(&device);
-    return error == cudaSuccess ? cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) : error;
+    return error == cudaSuccess ? cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)
+                                : error;
 }
 
 extern "C" int seqmix_cuda_enter(int device, int *previous)

@@ -3,7 +3,7 @@
  * short_conv_rows and short_conv_step on cuda-sm80. A thread has eight channels and walks a segment of rows downwards, the last
  * K-1 rows in registers, every row read once; a segment's first K-1 rows are read again by the one above it (3 of 64 for K = 4).
  * The thread of a sequence's first segment reads the incoming state, so it alone writes states, from the rows where they lie in
- * other segments: no slot has a reader and a writer in two blocks. K 1..4; wider ones are cuda-simple's.
+ * other segments: no slot has a reader and a writer in two blocks. K 2..4; other widths are cuda-simple's.
  */
 #include "ctx.h"
 #include "cuda.h"
@@ -16,13 +16,14 @@ constexpr int THREADS = 128, SEGMENT = 64, AHEAD = 4; /* rows asked for at once 
 
 struct conv_call {
     int64_t n_tasks, groups, segments; /* threads' work; eights of channels; of the longest sequence */
-    bool eights, state;                /* whole lanes of rows; K-1 columns next to each other, channel after channel */
+    /* Whole lanes: of rows; of states and of weights, whose columns lie channel after channel. */
+    bool eights, state, weights;
 };
 
 /* What a thread has. */
 template <int K> struct conv_lane {
     float weight[K][8], bias[8];
-    float past[K > 1 ? K - 1 : 1][8]; /* oldest row first */
+    float past[K - 1][8]; /* oldest row first */
     int64_t c;
     int n; /* channels, of eight */
 };
@@ -32,7 +33,7 @@ DV_DEV void load_past_of(const seqmix_conv_args &a, const conv_call &call, int32
 {
     const typename S::storage *from = elements<S>(a.state) + slot * a.state.stride[0] + l.c * a.state.stride[1];
     if (call.state && l.n == 8) {
-        float v[K > 1 ? K - 1 : 1][8];
+        float v[K - 1][8];
 #pragma unroll
         for (int j = 0; j < K - 1; j++)
             load_eight<S>(from + 8 * j, v[j]);
@@ -50,7 +51,7 @@ DV_DEV void load_past_of(const seqmix_conv_args &a, const conv_call &call, int32
 
 template <class S, int K>
 DV_DEV void store_past_of(const seqmix_conv_args &a, const conv_call &call, int32_t slot, int64_t c, int n,
-                          const float (&past)[K > 1 ? K - 1 : 1][8])
+                          const float (&past)[K - 1][8])
 {
     typename S::storage *to = elements<S>(a.state) + slot * a.state.stride[0] + c * a.state.stride[1];
     if (call.state && n == 8) {
@@ -83,7 +84,7 @@ DV_DEV void load_past(const seqmix_conv_args &a, const conv_call &call, int32_t 
 
 template <class X, int K>
 DV_DEV void store_past(const seqmix_conv_args &a, const conv_call &call, int32_t slot, int64_t c, int n,
-                       const float (&past)[K > 1 ? K - 1 : 1][8])
+                       const float (&past)[K - 1][8])
 {
     if (slot < 0) return;
     if (a.state.dtype == SEQMIX_F32)
@@ -97,7 +98,7 @@ template <class X, int K>
 DV_DEV void store_rows(const seqmix_conv_args &a, const conv_call &call, int32_t slot, const conv_lane<K> &l,
                        int64_t end)
 {
-    float rows[K > 1 ? K - 1 : 1][8];
+    float rows[K - 1][8];
 #pragma unroll
     for (int j = 0; j < K - 1; j++)
         load_some<X>(elements<X>(a.x) + (end - K + 1 + j) * a.x.stride[0] + l.c, l.n, call.eights, rows[j]);
@@ -120,30 +121,35 @@ DV_DEV void conv_row(const seqmix_conv_args &a, const conv_call &call, int64_t t
 #pragma unroll
         for (int j = 0; j + 1 < K - 1; j++)
             l.past[j][i] = l.past[j + 1][i];
-        if (K > 1) l.past[K > 1 ? K - 2 : 0][i] = x[i];
+        l.past[K - 2][i] = x[i];
     }
     store_some<X>(elements<X>(a.y) + t * a.y.stride[0] + l.c, l.n, call.eights, y);
 }
 
-/* Rows [begin, end) of the sequence; the first segment's thread keeps the states due in it. */
+/* Rows [begin, end) of the sequence; the first segment's thread stores the states due in it. */
 template <class X, int K>
 DV_DEV void conv_rows(const seqmix_conv_args &a, const seqmix_batch &batch, const conv_call &call, sequence &s,
                       bool first, int64_t begin, int64_t end, conv_lane<K> &l)
 {
-    for (int64_t t = begin; t < end; t += AHEAD) {
+    for (int64_t t = begin; t < end;) {
+        const bool due = first && s.ckpt < s.ckpt_end && batch.ckpt_row[s.ckpt] <= t + AHEAD - s.begin;
         float x[AHEAD][8];
+        if (t + AHEAD <= end && !due) {
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++)
-            if (t + u < end) load_some<X>(elements<X>(a.x) + (t + u) * a.x.stride[0] + l.c, l.n, call.eights, x[u]);
+            for (int u = 0; u < AHEAD; u++)
+                load_some<X>(elements<X>(a.x) + (t + u) * a.x.stride[0] + l.c, l.n, call.eights, x[u]);
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            if (t + u >= end) continue;
-            conv_row<X, K>(a, call, t + u, x[u], l);
-            const int64_t row = t + u + 1 - s.begin;
-            for (; first && s.ckpt < s.ckpt_end && batch.ckpt_row[s.ckpt] <= row; s.ckpt++)
-                if (batch.ckpt_row[s.ckpt] == row)
-                    store_past<X, K>(a, call, slot_or_none(batch.ckpt_slot[s.ckpt], a.state), l.c, l.n, l.past);
+            for (int u = 0; u < AHEAD; u++)
+                conv_row<X, K>(a, call, t + u, x[u], l);
+            t += AHEAD;
+            continue;
         }
+        load_some<X>(elements<X>(a.x) + t * a.x.stride[0] + l.c, l.n, call.eights, x[0]);
+        conv_row<X, K>(a, call, t, x[0], l);
+        t++;
+        for (; first && s.ckpt < s.ckpt_end && batch.ckpt_row[s.ckpt] <= t - s.begin; s.ckpt++)
+            if (batch.ckpt_row[s.ckpt] == t - s.begin)
+                store_past<X, K>(a, call, slot_or_none(batch.ckpt_slot[s.ckpt], a.state), l.c, l.n, l.past);
     }
 }
 
@@ -163,8 +169,39 @@ DV_DEV void store_states(const seqmix_conv_args &a, const seqmix_batch &batch, c
         store_rows<X, K>(a, call, s.write, l, s.end);
 }
 
+template <class W, int K> DV_DEV void load_weights(const seqmix_conv_args &a, conv_lane<K> &l)
+{
+    float v[K][8];
+#pragma unroll
+    for (int j = 0; j < K; j++)
+        load_eight<W>(elements<W>(a.weight) + l.c * K + 8 * j, v[j]);
+#pragma unroll
+    for (int i = 0; i < 8 * K; i++)
+        l.weight[i % K][i / K] = v[i / 8][i % 8];
+}
+
+/* Weights, bias, and zeros before the first row. */
+template <class X, int K> DV_DEV void open_lane(const seqmix_conv_args &a, const conv_call &call, conv_lane<K> &l)
+{
+    const bool whole = call.weights && l.n == 8;
+    if (whole && a.weight.dtype == SEQMIX_F32)
+        load_weights<as_f32, K>(a, l);
+    else if (whole)
+        load_weights<X, K>(a, l);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        l.bias[i] = i < l.n ? get_or(a.bias, (l.c + i) * a.bias.stride[0], 0) : 0;
+#pragma unroll
+        for (int j = 0; j < K - 1; j++)
+            l.past[j][i] = 0;
+#pragma unroll
+        for (int j = 0; j < K && !whole; j++)
+            l.weight[j][i] = i < l.n ? get(a.weight, (l.c + i) * a.weight.stride[0] + j * a.weight.stride[1]) : 0;
+    }
+}
+
 template <class X, int K>
-__global__ void __launch_bounds__(THREADS) short_conv_kernel(seqmix_conv_args a, seqmix_batch batch, conv_call call)
+__global__ void __launch_bounds__(THREADS, 1) short_conv_kernel(seqmix_conv_args a, seqmix_batch batch, conv_call call)
 {
     for (int64_t task = blockIdx.x * (int64_t)THREADS + threadIdx.x; task < call.n_tasks;
          task += gridDim.x * (int64_t)THREADS) {
@@ -178,16 +215,7 @@ __global__ void __launch_bounds__(THREADS) short_conv_kernel(seqmix_conv_args a,
             for (int i = 0; i < l.n; i++)
                 move_lane(a.state, {(l.c + i) * a.state.stride[1], a.state.stride[2], K - 1}, s);
         if (begin >= s.end) continue;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-#pragma unroll
-            for (int j = 0; j < K; j++)
-                l.weight[j][i] = i < l.n ? get(a.weight, (l.c + i) * a.weight.stride[0] + j * a.weight.stride[1]) : 0;
-            l.bias[i] = i < l.n ? get_or(a.bias, (l.c + i) * a.bias.stride[0], 0) : 0;
-#pragma unroll
-            for (int j = 0; j < K - 1; j++)
-                l.past[j][i] = 0;
-        }
+        open_lane<X, K>(a, call, l);
         if (segment == 0) {
             load_past<X, K>(a, call, s.read, l);
         } else {
@@ -200,7 +228,7 @@ __global__ void __launch_bounds__(THREADS) short_conv_kernel(seqmix_conv_args a,
     }
 }
 
-template <class X, int K> int launch_conv(const seqmix_conv_args &a, void *stream)
+template <class X, int K> static int launch_conv(const seqmix_conv_args &a, void *stream)
 {
     conv_call call = {};
     call.groups = (a.x.shape[1] + 7) / 8;
@@ -208,18 +236,18 @@ template <class X, int K> int launch_conv(const seqmix_conv_args &a, void *strea
     call.n_tasks = a.batch->n_seqs * call.segments * call.groups;
     call.eights = in_eights(a.x) && in_eights(a.y);
     const int64_t bytes = a.state.dtype == SEQMIX_F32 ? 4 : 2;
-    call.state = a.state.rank > 0 && K > 1 && a.state.stride[2] == 1 && a.state.stride[1] == K - 1 &&
+    call.state = a.state.rank > 0 && a.state.stride[2] == 1 && a.state.stride[1] == K - 1 &&
                  reinterpret_cast<uintptr_t>(a.state.data) % 16 == 0 && a.state.stride[0] * bytes % 16 == 0;
+    call.weights =
+        a.weight.stride[1] == 1 && a.weight.stride[0] == K && reinterpret_cast<uintptr_t>(a.weight.data) % 16 == 0;
     if (call.n_tasks == 0) return cudaSuccess;
     return dv_launch(short_conv_kernel<X, K>, blocks_for((call.n_tasks + THREADS - 1) / THREADS), dim3(THREADS), 0,
                      static_cast<cudaStream_t>(stream), a, *a.batch, call);
 }
 
-template <class X> int launch_width(const seqmix_conv_args &a, void *stream)
+template <class X> static int launch_width(const seqmix_conv_args &a, void *stream)
 {
     switch (a.weight.shape[1]) {
-    case 1:
-        return launch_conv<X, 1>(a, stream);
     case 2:
         return launch_conv<X, 2>(a, stream);
     case 3:
@@ -229,15 +257,15 @@ template <class X> int launch_width(const seqmix_conv_args &a, void *stream)
     }
 }
 
-seqmix_status plan_conv(const seqmix_conv_args &a, struct seqmix_plan &plan)
+static seqmix_status plan_conv(const seqmix_conv_args &a, struct seqmix_plan &plan)
 {
-    if (a.weight.shape[1] > 4) return SEQMIX_ERR_UNSUPPORTED;
+    if (a.weight.shape[1] < 2 || a.weight.shape[1] > 4) return SEQMIX_ERR_UNSUPPORTED;
     plan.kernel = "cuda-sm80/short_conv";
     plan.grain = 1;
     return SEQMIX_OK;
 }
 
-int run_conv(const struct seqmix_context *ctx, const seqmix_conv_args &a)
+static int run_conv(const struct seqmix_context *ctx, const seqmix_conv_args &a)
 {
     switch (a.x.dtype) {
     case SEQMIX_BF16:

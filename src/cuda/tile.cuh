@@ -7,7 +7,7 @@
  * A sum over k may take k in any order, the same for A and B. tf32 uses that: in "paired" fragments slots t and t+4 of an eight
  * are elements 2t and 2t+1, which is what an accumulator holds, and what makes rows of PAD_ROWS conflict-free in the other order.
  *
- * Subnormal operands have no bits to lose to a rounding or a split: what may be one is kept times SCALE, a power of two. In a product
+ * Subnormal operands have no bits to lose to a rounding or a split: what may be one is kept times TILE_SCALE, a power of two. In a product
  * of rounded A with rows of memory B, A carries it in bf16, where B is exact as it came, and B in f32, where B is split.
  */
 #ifndef SEQMIX_CUDA_TILE_CUH
@@ -15,7 +15,7 @@
 
 #include "lanes.cuh"
 
-constexpr float SCALE = 0x1p32f, UNSCALE = 0x1p-32f;
+constexpr float TILE_SCALE = 0x1p32f, TILE_UNSCALE = 0x1p-32f;
 
 DV_DEV int lane_g()
 {
@@ -29,7 +29,7 @@ DV_DEV int lane_t()
 
 struct tile_bf16 {
     typedef uint16_t element;
-    static constexpr float SCALE_A = SCALE;
+    static constexpr float SCALE_A = TILE_SCALE;
     static constexpr int PAD_ROWS = 8, PAD_COLUMNS = 8;
     struct a_part {
         uint32_t k[2][4];
@@ -76,6 +76,33 @@ struct tile_bf16 {
     }
 
     static DV_MEMBER void scale_b(b_part &) {}
+    /* A times w along k: w[m][b] is that of k = 8m + 2t + b. */
+    static DV_MEMBER void weigh_a(a_part &a, const float (&w)[4][2])
+    {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            uint32_t &two = a.k[i / 4][i % 4];
+            const float(&by)[2] = w[i / 4 * 2 + i % 4 / 2];
+            two = dv_pack_bf16(by[0] * dv_bf16_to_f32((uint16_t)two), by[1] * dv_bf16_to_f32((uint16_t)(two >> 16)));
+        }
+    }
+    /* Zeros from k = `live` on. */
+    static DV_MEMBER uint32_t keep_two(uint32_t two, int k, int live)
+    {
+        return k + 1 < live ? two : k < live ? two & 0xffffu : 0;
+    }
+    static DV_MEMBER void keep_a(a_part &a, int live)
+    {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            a.k[i / 4][i % 4] = keep_two(a.k[i / 4][i % 4], 16 * (i / 4) + 8 * (i % 4 / 2) + 2 * lane_t(), live);
+    }
+    static DV_MEMBER void keep_b(b_part &b, int live)
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            b.k[i] = keep_two(b.k[i], 8 * i + 2 * lane_t(), live);
+    }
     static DV_MEMBER void multiply(float (&d)[4], const a_part &a, const b_part &b)
     {
         const uint32_t first[2] = {b.k[0], b.k[1]}, second[2] = {b.k[2], b.k[3]};
@@ -93,15 +120,7 @@ struct tile_bf16 {
         store_two(row, column, x, y);
     }
 
-    /* 16 bytes, and eight elements. */
-    static DV_MEMBER void load_unit(const element *at, float (&v)[8])
-    {
-        load_eight<as_bf16>(at, v);
-    }
-    static DV_MEMBER void store_unit(element *at, const float (&v)[8])
-    {
-        store_eight<as_bf16>(at, v);
-    }
+    /* Eight neighbours of a row. */
     static DV_MEMBER void load_row(const element *at, float (&v)[8])
     {
         load_eight<as_bf16>(at, v);
@@ -171,7 +190,25 @@ template <int PRODUCTS> struct tile_tf32 {
     {
 #pragma unroll
         for (int e = 0; e < 8; e++)
-            b.k[e / 2][e % 2] *= SCALE;
+            b.k[e / 2][e % 2] *= TILE_SCALE;
+    }
+    static DV_MEMBER void weigh_a(a_part &a, const float (&w)[4][2])
+    {
+#pragma unroll
+        for (int e = 0; e < 16; e++)
+            a.k[e / 4][e % 4] = down(a.k[e / 4][e % 4] * w[e / 4][e % 4 / 2]);
+    }
+    static DV_MEMBER void keep_a(a_part &a, int live)
+    {
+#pragma unroll
+        for (int e = 0; e < 16; e++)
+            a.k[e / 4][e % 4] = 8 * (e / 4) + 2 * lane_t() + e % 4 / 2 < live ? a.k[e / 4][e % 4] : 0;
+    }
+    static DV_MEMBER void keep_b(b_part &b, int live)
+    {
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            b.k[e / 2][e % 2] = 8 * (e / 2) + 2 * lane_t() + e % 2 < live ? b.k[e / 2][e % 2] : 0;
     }
 
     static DV_MEMBER void multiply_one(float (&d)[4], const float (&a)[4], const float (&b)[2])
@@ -219,18 +256,6 @@ template <int PRODUCTS> struct tile_tf32 {
         row[4] = down(y);
     }
 
-    static DV_MEMBER void load_unit(const element *at, float (&v)[4])
-    {
-        const float4 f = dv_ldv(reinterpret_cast<const float4 *>(at));
-        v[0] = f.x;
-        v[1] = f.y;
-        v[2] = f.z;
-        v[3] = f.w;
-    }
-    static DV_MEMBER void store_unit(element *at, const float (&v)[4])
-    {
-        dv_stv(reinterpret_cast<float4 *>(at), float4{down(v[0]), down(v[1]), down(v[2]), down(v[3])});
-    }
     static DV_MEMBER void load_row(const element *at, float (&v)[8])
     {
         load_eight<as_f32>(at, v);
@@ -301,17 +326,15 @@ DV_DEV two_floats add_pairs(two_floats a, two_floats b)
     return {high, rest - (high - sum)};
 }
 
-/* Inclusive sums over ROWS rows by one warp, ROWS / 32 neighbouring rows a lane, in an order that is the same for all lengths. */
-template <int ROWS> DV_DEV void scan_pairs(const float (&g)[ROWS / 32], float *high, float *low)
+/* Inclusive sums over 32 PER rows by one warp, PER neighbouring rows a lane, in an order that is the same for all lengths. */
+template <int PER> DV_DEV void scan_lanes(const float (&g)[PER], two_floats (&sum)[PER])
 {
-    constexpr int PER = ROWS / 32;
     const int lane = (int)(threadIdx.x % 32);
-    two_floats own[PER];
-    own[0] = {g[0], 0};
+    sum[0] = {g[0], 0};
 #pragma unroll
     for (int i = 1; i < PER; i++)
-        own[i] = add_pairs(own[i - 1], {g[i], 0});
-    two_floats before = own[PER - 1]; /* becomes the sum up to this lane */
+        sum[i] = add_pairs(sum[i - 1], {g[i], 0});
+    two_floats before = sum[PER - 1]; /* becomes the sum up to this lane */
     for (int d = 1; d < 32; d *= 2) {
         const int from = lane >= d ? lane - d : lane;
         const two_floats other = {__shfl_sync(ALL_LANES, before.high, from), __shfl_sync(ALL_LANES, before.low, from)};
@@ -320,11 +343,27 @@ template <int ROWS> DV_DEV void scan_pairs(const float (&g)[ROWS / 32], float *h
     const int left = lane > 0 ? lane - 1 : 0;
     const two_floats base = {__shfl_sync(ALL_LANES, before.high, left), __shfl_sync(ALL_LANES, before.low, left)};
 #pragma unroll
+    for (int i = 0; i < PER; i++)
+        if (lane > 0) sum[i] = add_pairs(base, sum[i]);
+}
+
+template <int ROWS> DV_DEV void scan_pairs(const float (&g)[ROWS / 32], float *high, float *low)
+{
+    constexpr int PER = ROWS / 32;
+    two_floats sum[PER];
+    scan_lanes<PER>(g, sum);
+#pragma unroll
     for (int i = 0; i < PER; i++) {
-        const two_floats sum = lane > 0 ? add_pairs(base, own[i]) : own[i];
-        high[lane * PER + i] = sum.high;
-        low[lane * PER + i] = sum.low;
+        high[(int)(threadIdx.x % 32) * PER + i] = sum[i].high;
+        low[(int)(threadIdx.x % 32) * PER + i] = sum[i].low;
     }
+}
+
+/* exp(i - j) for sums of log decays, j of an earlier row or the same: the difference is at most 0, NaN stays. */
+DV_DEV float decay_between(two_floats i, two_floats j)
+{
+    const float d = (i.high - j.high) + (i.low - j.low);
+    return expf(d > 0 ? 0 : d);
 }
 
 /* exp of the log decays after row j up to row i >= j; both sums NaN-proof, the difference at most 0. */

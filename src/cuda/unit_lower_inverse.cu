@@ -11,21 +11,15 @@
 
 constexpr int SIDE = 16, MAX_SIDE = 128;
 
-/* Rows of shared memory: the halves of a warp, a block on the diagonal apart, meet different banks. */
-template <int N> static constexpr int pitch_of()
-{
-    return N + 4;
-}
-
-template <int N> static constexpr int threads_of()
-{
-    return N <= 32 ? 32 : 2 * N;
-}
+/* Rows of shared memory so long that the halves of a warp, a block on the diagonal apart, meet different banks. */
+template <int N> struct form {
+    static constexpr int PITCH = N + 4, THREADS = N <= 32 ? 32 : 2 * N;
+};
 
 /* The blocks on the diagonal, each by half a warp. */
 template <int N> DV_DEV void invert_diagonal(const float *L, float *X)
 {
-    constexpr int PITCH = pitch_of<N>();
+    constexpr int PITCH = form<N>::PITCH;
     const int block = (int)threadIdx.x / SIDE, column = (int)threadIdx.x % SIDE;
     if (block >= N / SIDE) return;
     L += block * SIDE * (PITCH + 1);
@@ -47,7 +41,7 @@ template <int N> DV_DEV void invert_diagonal(const float *L, float *X)
 /* Four rows from `row` on of a column of L21 X11, where X11 has SIZE columns. */
 template <int N> DV_DEV void mix_above(const float *L, const float *X, int row, int column, int size, float *out)
 {
-    constexpr int PITCH = pitch_of<N>();
+    constexpr int PITCH = form<N>::PITCH;
     float sum[4] = {0, 0, 0, 0};
     for (int k = column; k < size; k++) {
         const float x = X[k * PITCH + column];
@@ -63,7 +57,7 @@ template <int N> DV_DEV void mix_above(const float *L, const float *X, int row, 
 /* Four rows from `row` on of a column of -X22 W. */
 template <int N> DV_DEV void solve_below(const float *X, const float *W, int row, int column, float *out)
 {
-    constexpr int PITCH = pitch_of<N>();
+    constexpr int PITCH = form<N>::PITCH;
     float sum[4] = {0, 0, 0, 0};
     for (int k = 0; k < row; k++) {
         const float w = W[k * PITCH + column];
@@ -82,9 +76,10 @@ template <int N> DV_DEV void solve_below(const float *X, const float *W, int row
 }
 
 template <int N>
-static __global__ void __launch_bounds__(threads_of<N>()) inverse_kernel(seqmix_inverse_args args, int64_t matrices)
+static __global__ void __launch_bounds__(form<N>::THREADS, N <= 64 ? 4 : 2)
+    inverse_kernel(seqmix_inverse_args args, int64_t matrices)
 {
-    constexpr int PITCH = pitch_of<N>(), THREADS = threads_of<N>();
+    constexpr int PITCH = form<N>::PITCH, THREADS = form<N>::THREADS;
     dv_smem shared;
     float *L = shared.take<float>(N * PITCH), *X = shared.take<float>(N * PITCH);
     const seqmix_tensor &a = args.a, &inv = args.inv;
@@ -127,8 +122,8 @@ template <int N> static cudaError_t launch(const struct seqmix_context *ctx, con
     for (int axis = 0; axis < a->a.rank - 2; axis++)
         matrices *= a->a.shape[axis];
     if (matrices == 0) return cudaSuccess;
-    return dv_launch(inverse_kernel<N>, blocks_for(matrices), dim3(threads_of<N>()),
-                     2 * N * pitch_of<N>() * sizeof(float), static_cast<cudaStream_t>(ctx->stream), *a, matrices);
+    return dv_launch(inverse_kernel<N>, blocks_for(matrices), dim3(form<N>::THREADS),
+                     2 * N * form<N>::PITCH * sizeof(float), static_cast<cudaStream_t>(ctx->stream), *a, matrices);
 }
 
 extern "C" seqmix_status seqmix_unit_lower_inverse_plan__cuda_sm80(const struct seqmix_context *,

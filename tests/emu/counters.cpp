@@ -313,15 +313,16 @@ std::string kernel_name(const void *kernel)
     static std::map<const void *, std::string> known;
     std::string &name = known[kernel];
     if (!name.empty()) return name;
-    const std::string line = kernel_signature(kernel);
+    std::string line = kernel_signature(kernel);
+    for (const char *const noise : {"(anonymous namespace)::", "(int)", "(bool)"})
+        for (size_t at; (at = line.find(noise)) != std::string::npos;)
+            line.erase(at, strlen(noise));
     int depth = 0;
     for (const char *c = line.c_str() + (line.compare(0, 5, "void ") == 0 ? 5 : 0); *c != '\0'; c++) {
         depth += (*c == '<') - (*c == '>');
         if (*c == '(' && depth == 0) break;
         if (*c != ' ') name += *c;
     }
-    for (size_t at; (at = name.find("(int)")) != std::string::npos;)
-        name.erase(at, 5);
     return name;
 }
 

@@ -16,9 +16,9 @@
 #include <type_traits>
 #include <utility>
 
-#define EMU_ARCH       800 /* what DV_ARCH is here */
+#define EMU_ARCH         800         /* what DV_ARCH is here */
 #define EMU_SHARED_BYTES (163 << 10) /* of a block, as on 8.0 */
-#define EMU_PROCESSORS 132 /* multiprocessors, as many as an H200 has: nothing here runs at the same time */
+#define EMU_PROCESSORS   132         /* multiprocessors, as many as an H200 has: nothing here runs at the same time */
 
 /* ---------------------------------------------------------------- the language */
 

@@ -95,7 +95,7 @@ void each_memory(void (*see)(void *at, size_t bytes)); /* runtime.cpp */
 void count_launch(const void *kernel, uint64_t blocks, int threads, size_t dynamic_shared);
 void count_launch_done();
 bool counted_enough(); /* what has run of the launch stands for the rest */
-void count_block(); /* it is over */
+void count_block();    /* it is over */
 void count_access(uintptr_t at, size_t bytes, bool write, bool atomic, Loc loc, const void *pc);
 void count_copy(const void *to, const void *from, int bytes, int given, Loc loc);
 void pause_counting(bool pause);

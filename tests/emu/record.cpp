@@ -4,6 +4,8 @@
  * those with few threads the one that changes the most bytes. A record is a line of JSON (kernel, grid, block, shared memory,
  * arguments in hexadecimal, allocations), then the bytes of all allocations before and after the launch.
  */
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -18,7 +20,7 @@ namespace emu
 namespace
 {
 
-constexpr size_t LEAST_CHANGE = 64, MOST_BYTES = 4 << 20;
+constexpr size_t LEAST_CHANGE = 64, MOST_BYTES = 16 << 20;
 constexpr uint64_t MOST_THREADS = 2048;
 
 struct Best {
@@ -51,7 +53,7 @@ size_t take_memory()
 void write(const void *kernel, size_t number, const char *which, dim3 grid, dim3 block, size_t shared)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%zu.%s", folder(), number, which);
+    snprintf(path, sizeof path, "%s/%d-%zu.%s", folder(), (int)getpid(), number, which);
     FILE *file = fopen(path, "wb");
     if (file == nullptr) return;
     fprintf(file, "{\"kernel\": \"%s\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu, ",

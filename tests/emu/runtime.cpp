@@ -165,6 +165,8 @@ int launch(const void *kernel, dim3 grid, dim3 block, size_t shared, void *strea
     if (threads_of == 0 || threads_of > MAX_THREADS || block.z > 64 || blocks == 0 || grid.x > INT32_MAX ||
         grid.y > 65535 || grid.z > 65535 || shared > allowed)
         return fail_with(cudaErrorInvalidConfiguration);
+    if (config.drop) return cudaSuccess;
+    if (stream == nullptr && breaks_capture() != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
     enqueue(static_cast<cudaStream_t>(stream), [=] {
         if (last_error == cudaErrorLaunchFailure) return;
         clear_report();

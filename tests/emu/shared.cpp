@@ -13,6 +13,7 @@ static const char dynamic_key = 0;
 
 std::vector<Piece> pieces;
 static unsigned char *static_end, *dynamic_end;
+static size_t static_bytes;
 
 void open_shared()
 {
@@ -20,6 +21,7 @@ void open_shared()
     pieces.clear();
     dynamic_end = state.arena;
     static_end = state.arena + STATIC_PART;
+    static_bytes = 0;
 }
 
 static Piece *find_piece(const void *key, size_t offset)
@@ -44,6 +46,8 @@ static void *new_piece(Piece piece, size_t align, unsigned char *&end, const uns
 void *static_shared(size_t bytes, size_t align, const void *key, const char *name)
 {
     if (Piece *p = find_piece(key, 0)) return p->at;
+    if ((static_bytes += bytes) > 48 << 10)
+        fail("shared memory", Loc{nullptr, 0}, "%zu bytes of arrays, a kernel may have 48 KiB", static_bytes);
     return new_piece({key, 0, bytes, nullptr, name}, align < 16 ? 16 : align, static_end, state.arena + ARENA);
 }
 

@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Small launches of every kernel of rung cuda-sm80, from the checker's own cases: record.sh FOLDER seqmix-check-cuda-plain
+# Small launches of every kernel that some programs of the emulator run: record.sh FOLDER PROGRAM... The checker runs its
+# ordinary cases of rung cuda-sm80.
 set -eu
 
-rm -rf "$1"
-mkdir -p "$1"
-EMU_RECORD=$1 "$2" --backend cuda-emu --rung cuda-sm80 --quick --filter '*:*:gauss:*'
-echo "$(find "$1" -type f | wc -l) launches kept"
+folder=$1
+shift
+rm -rf "$folder"
+mkdir -p "$folder"
+for program; do
+    case $program in
+    */seqmix-check*) EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --filter '*:*:gauss:*' ;;
+    *) EMU_RECORD=$folder "$program" ;;
+    esac
+done
+echo "$(find "$folder" -type f | wc -l) launches kept"

@@ -46,6 +46,14 @@ static __global__ void carved_too_much(float *y)
     y[threadIdx.x] = a[threadIdx.x];
 }
 
+static __global__ void too_many_arrays(float *y)
+{
+    DV_SHARED(float, a, [8192]);
+    DV_SHARED(float, b, [8192]);
+    a[threadIdx.x] = b[threadIdx.x] = 1;
+    y[threadIdx.x] = a[threadIdx.x];
+}
+
 /* ---------------------------------------------------------------- order */
 
 static __global__ void no_barrier(float *y)
@@ -367,8 +375,8 @@ static void host_bugs(const float *x, float *y)
     (void)cudaStreamDestroy(s);
     (void)cudaStreamDestroy(u);
 
-    const cudaError_t e = dv_launch(copy, dim3(1), dim3(N), 60000, nullptr, x, y);
-    judge("shared_beyond_48_KiB", nullptr, e == cudaErrorInvalidConfiguration);
+    const cudaError_t e = dv_launch(copy, dim3(1), dim3(N), 170000, nullptr, x, y);
+    judge("shared_beyond_163_KiB", nullptr, e == cudaErrorInvalidValue);
 }
 
 static void products()
@@ -411,6 +419,47 @@ static void products()
     (void)cudaFree(y), (void)cudaFree(da), (void)cudaFree(db);
 }
 
+/* A graph replays on what memory holds then; what allocates or waits cannot be captured. */
+static void graphs(const float *x, float *y)
+{
+    std::vector<float> other(N, 3.0f);
+    float *from = device(fetch(x, N));
+    cudaStream_t s;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    (void)cudaStreamCreate(&s);
+    (void)cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    (void)dv_launch(twice, dim3(1), dim3(N), 0, s, static_cast<const float *>(from), y);
+    (void)cudaStreamEndCapture(s, &graph);
+    (void)cudaGraphInstantiate(&exec, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    (void)cudaMemcpy(from, other.data(), N * sizeof(float), cudaMemcpyHostToDevice);
+    (void)cudaMemsetAsync(y, 0, N * sizeof(float), nullptr);
+    const bool idle = fetch(y, N)[5] == 0;
+    (void)cudaGraphLaunch(exec, s);
+    (void)cudaStreamSynchronize(s);
+    judge("graph_replay", nullptr, idle && fetch(y, N)[5] == 6);
+    (void)cudaMemcpy(from, y, N * sizeof(float), cudaMemcpyDefault);
+    (void)cudaGraphLaunch(exec, s);
+    (void)cudaStreamSynchronize(s);
+    judge("graph_again", nullptr, fetch(y, N)[5] == 12);
+    (void)cudaGraphExecDestroy(exec);
+
+    for (int way = 0; way < 3; way++) {
+        void *at = nullptr;
+        (void)cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+        (void)(way == 0 ? cudaMalloc(&at, 8) : way == 1 ? cudaStreamSynchronize(s) : cudaDeviceSynchronize());
+        static const char *const names[] = {"captured_malloc", "captured_stream_sync", "captured_device_sync"};
+        judge(names[way], nullptr, cudaStreamEndCapture(s, &graph) == cudaErrorStreamCaptureInvalidated);
+    }
+    (void)cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    const cudaError_t e = dv_launch(copy, dim3(1), dim3(N), 0, nullptr, x, y);
+    (void)cudaStreamEndCapture(s, &graph);
+    judge("captured_beside", nullptr, e == cudaErrorStreamCaptureUnsupported);
+    (void)cudaStreamDestroy(s);
+    (void)cudaFree(from);
+}
+
 static void kernel_bugs(const float *x, float *y, const std::vector<float> &host)
 {
     void *fresh;
@@ -420,6 +469,7 @@ static void kernel_bugs(const float *x, float *y, const std::vector<float> &host
     PLANT("invalid address", copy, 1, N, 0, host.data(), y);
     PLANT("misaligned", misaligned, 1, 32, 0, x, y);
     PLANT("shared memory", carved_too_much, 1, N, 256, y);
+    PLANT("shared memory", too_many_arrays, 1, N, 0, y);
     PLANT(RACE, no_barrier, 1, N, 0, y);
     PLANT(RACE, overwritten_too_early, 1, N, 0, y);
     PLANT(RACE, no_syncwarp, 1, 32, 0, y);
@@ -450,6 +500,7 @@ int main()
     float *x = device(host), *y = device(host);
     kernel_bugs(x, y, host);
     host_bugs(x, y);
+    graphs(x, y);
     products();
 
     (void)cudaMemsetAsync(y, 0, N * sizeof(float), nullptr);
