@@ -347,7 +347,7 @@ typedef struct seqmix_conv_args {
  *
  * Options: dt_softplus 0 | 1.
  * Strides, aliasing: common. Sizes and limits: N <= 256.
- * Numerics: f32 inside; d * A > 0 counts as 0. Determinism: grain 1 on every CPU rung.
+ * Numerics: f32 inside; d * A > 0 counts as 0. Determinism: grain 1 on every CPU rung, 4 on cuda-sm80.
  * Workspace: rung 0 none. CUDA notes, returns, threads: common.
  */
 typedef struct seqmix_scan_args {
@@ -383,7 +383,8 @@ typedef struct seqmix_scan_args {
  * chunk: rows of a cell, 0 = the rung's own, else 16, 32, 64, 128 or 256.
  * Strides, aliasing: common. Sizes and limits: P, N <= 256; head dim 80 is no special case.
  * Numerics: chunk rungs sum log decays inside a chunk as pairs of f32 and exponentiate differences only. Determinism:
- * the grain is 1 on rung 0, 16 on cpu-generic, cpu-avx2 and cpu-avx512, 64 on cpu-amx (16 or 32 if `chunk` asks).
+ * the grain is 1 on rung 0, 16 on cpu-generic, cpu-avx2 and cpu-avx512, 64 on cpu-amx (16 or 32 if `chunk` asks), on
+ * cuda-sm80 64 for bf16 and 32 else (or `chunk` where that is less).
  * Workspace: by query; ssd_step none. CUDA notes, returns, threads: common.
  */
 typedef struct seqmix_ssd_args {
