@@ -167,7 +167,7 @@ def check_budget(options, measured):
             if facts[field] > allowed[field]:
                 faults.append(f"{arch} {kernel}: {field} {facts[field]}, its budget is {allowed[field]}")
     for (arch, kernel), facts in sorted(measured.items()):
-        if is_hot(kernel) and facts["stack"] + facts["spill"] > 0 and (plain(kernel), "local") not in exceptions:
+        if is_hot(kernel) and facts["stack"] + facts["spill"] > 0 and not may_use_local(exceptions, kernel, arch):
             faults.append(f"{arch} {kernel}: a hot kernel with a stack of {facts['stack']} and spills of "
                           f"{facts['spill']} bytes")
     for arch, kernel in sorted(set(budget) - set(measured)):
@@ -184,9 +184,13 @@ def check_budget(options, measured):
 
 
 def read_exceptions():
-    """Kernels without their template arguments: (kernel, "local" or "narrow")."""
+    """Kernels without their template arguments: (kernel, "local", "local@ARCH" or "narrow")."""
     lines = Path(__file__).with_name("exceptions.txt").read_text().splitlines()
     return {tuple(line.split(None, 2)[:2]) for line in lines if line.strip() and not line.startswith("#")}
+
+
+def may_use_local(exceptions, kernel, arch):
+    return bool({(plain(kernel), "local"), (plain(kernel), f"local@{arch}")} & exceptions)
 
 
 def plain(kernel):
@@ -251,7 +255,7 @@ def check_sass(options, compiled):
                     continue
                 n += 1
                 print(f"{arch} {kernel:58} {facts['wide']:3} of {facts['all']:3} global accesses have 16 bytes")
-                if facts["local"] and (plain(kernel), "local") not in exceptions:
+                if facts["local"] and not may_use_local(exceptions, kernel, arch):
                     faults.append(f"{arch} {kernel}: {facts['local']} accesses to local memory")
                 if facts["wide"] == 0 and (plain(kernel), "narrow") not in exceptions:
                     faults.append(f"{arch} {kernel}: none of its {facts['all']} global accesses has 16 bytes")
