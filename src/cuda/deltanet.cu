@@ -464,12 +464,21 @@ static int64_t width_of(const struct seqmix_context *ctx, const seqmix_deltanet_
     return best;
 }
 
-extern "C" seqmix_status seqmix_deltanet_chunk_forward_plan__cuda_sm80(const struct seqmix_context *,
+/* Shared memory of the widest block. Some cards give a block 99 KiB, too little for f32 however narrow it is. */
+static size_t most_shared(int32_t dtype)
+{
+    return dtype == SEQMIX_BF16  ? shared_bytes<as_bf16, 128>()
+           : dtype == SEQMIX_F16 ? shared_bytes<as_f16, 64>()
+                                 : shared_bytes<as_f32, 64>();
+}
+
+extern "C" seqmix_status seqmix_deltanet_chunk_forward_plan__cuda_sm80(const struct seqmix_context *ctx,
                                                                        const seqmix_deltanet_args *a,
                                                                        struct seqmix_plan *plan)
 {
     const bool per_channel = a->gate_kind != SEQMIX_GATE_NONE && a->gate.rank == 3;
     if (per_channel || a->k.shape[1] == 0 || a->k.shape[2] == 0 || a->k.shape[2] > DIM) return SEQMIX_ERR_UNSUPPORTED;
+    if (most_shared(a->v.dtype) > (size_t)ctx->shared_bytes) return SEQMIX_ERR_UNSUPPORTED;
     plan->kernel = "cuda-sm80/deltanet_chunk";
     plan->workspace = 0;
     plan->grain = rows_of_cell(a);

@@ -7,6 +7,7 @@
 #include "conv_channel.cuh"
 #include "ctx.h"
 #include "cuda.h"
+#include "packed_rows.cuh"
 
 template <int ALONG>
 static __global__ void __launch_bounds__(STEP_THREADS, 4)
@@ -102,45 +103,16 @@ static __global__ void __launch_bounds__(UNITS *STEP_THREADS)
     }
 }
 
-/* Channel of the convolution at which the heads of `t` begin, packed; -1: they don't. */
-static int64_t first_channel(const seqmix_tensor &y, const seqmix_tensor &t)
-{
-    const int64_t bytes = y.dtype == SEQMIX_F32 ? 4 : 2;
-    const int64_t offset = (int64_t)(reinterpret_cast<uintptr_t>(t.data) - reinterpret_cast<uintptr_t>(y.data));
-    const bool packed = t.dtype == y.dtype && (t.shape[1] == 1 || t.stride[1] == t.shape[2]) &&
-                        (t.shape[0] <= 1 || t.stride[0] == y.stride[0]) && t.shape[0] == y.shape[0];
-    if (!packed || offset < 0 || offset % bytes != 0) return -1;
-    return offset / bytes + t.shape[1] * t.shape[2] <= y.shape[1] ? offset / bytes : -1;
-}
-
-static bool disjoint(int64_t a, int64_t n, int64_t b, int64_t m)
-{
-    return a + n <= b || b + m <= a;
-}
-
-/* Whether no byte from the first of a row tensor to its last is the other's. */
-static bool rows_apart(const seqmix_tensor &a, const seqmix_tensor &b)
-{
-    const int64_t bytes = a.dtype == SEQMIX_F32 ? 4 : 2;
-    int64_t last[2] = {1, 1};
-    for (int axis = 0; axis < a.rank; axis++)
-        last[0] += (a.shape[axis] - 1) * a.stride[axis];
-    for (int axis = 0; axis < b.rank; axis++)
-        last[1] += (b.shape[axis] - 1) * b.stride[axis];
-    return disjoint((int64_t) reinterpret_cast<uintptr_t>(a.data), last[0] * bytes,
-                    (int64_t) reinterpret_cast<uintptr_t>(b.data), last[1] * bytes);
-}
-
 /* Whether one launch can do both: the convolution's channels are q, k and v and nothing else, its rows the mixer's, and what a
  * block writes no other still reads. */
 static bool fits(const seqmix_conv_args *conv, const seqmix_deltanet_args *a, packed_row *at)
 {
     const seqmix_batch *x = conv->batch, *y = a->batch;
     const int64_t keys = a->k.shape[1] * a->k.shape[2], values = a->v.shape[1] * a->v.shape[2];
-    *at = {first_channel(conv->y, a->q), first_channel(conv->y, a->k), first_channel(conv->y, a->v)};
+    *at = {packed_channel(conv->y, a->q), packed_channel(conv->y, a->k), packed_channel(conv->y, a->v)};
     return at->q >= 0 && at->k >= 0 && at->v >= 0 && 2 * keys + values == conv->y.shape[1] &&
-           disjoint(at->q, keys, at->k, keys) && disjoint(at->q, keys, at->v, values) &&
-           disjoint(at->k, keys, at->v, values) && x->n_seqs == y->n_seqs && x->max_rows == y->max_rows &&
+           ranges_apart(at->q, keys, at->k, keys) && ranges_apart(at->q, keys, at->v, values) &&
+           ranges_apart(at->k, keys, at->v, values) && x->n_seqs == y->n_seqs && x->max_rows == y->max_rows &&
            x->row_begin == y->row_begin && rows_apart(conv->x, a->o);
 }
 

@@ -90,8 +90,9 @@ static void build_linear(struct call *call, struct draw *draw)
     int64_t O = big ? CHECK_PICK(rng, 80, 129) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 65);
     if (R * O < 48 && R > 0) O += 48 / R;
     const int32_t invariant = (int32_t)check_below(rng, 2);
-    call->args.linear.invariant =
-        draw->name >= CLASS_FIRST_PROPERTY ? 1 : invariant; /* else promised up to 16 rows only */
+    const bool promised =
+        draw->name < CLASS_FIRST_PROPERTY || R <= 16; /* that rows are independent, not being invariant */
+    call->args.linear.invariant = promised ? invariant : 1;
     CHECK_DECLARE(call, "x", x, R, I);
     CHECK_DECLARE(call, "weight", weight, O, I);
     if (!check_absent(draw, 0)) CHECK_DECLARE(call, "bias", check_param_dtype(draw, 0, x), O);
