@@ -12,4 +12,5 @@ endif()
 if(SEQMIX_SANITIZE)
   add_compile_options(-fsanitize=${SEQMIX_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SEQMIX_SANITIZE})
+  add_compile_definitions(SEQMIX_SANITIZED) # what would take a compiler minutes with the checks in it
 endif()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Block-quantised weights, one block at a time: what the bytes mean. The fast kernels widen the same values in their own order
- * (cpu/kern/block_lanes.h); this is the plain form that they are judged by.
+ * (cpu/kern/weight_lanes.h); this is the plain form that they are judged by.
  */
 #ifndef SEQMIX_COMMON_BLOCKS_H
 #define SEQMIX_COMMON_BLOCKS_H

@@ -21,7 +21,7 @@ if(SEQMIX_HAVE_LIBFUZZER AND NOT SEQMIX_SANITIZE)
     get_property(kern_flags GLOBAL PROPERTY SEQMIX_LEVEL_FLAGS_${level})
     list(TRANSFORM kern_sources PREPEND ${PROJECT_SOURCE_DIR}/src/)
     add_library(fuzz_kern_${level} OBJECT ${kern_sources})
-    target_compile_definitions(fuzz_kern_${level} PRIVATE ${kern_definitions})
+    target_compile_definitions(fuzz_kern_${level} PRIVATE ${kern_definitions} SEQMIX_SANITIZED)
     target_compile_options(fuzz_kern_${level} PRIVATE ${kern_flags} -fsanitize=fuzzer-no-link,${fuzz_sanitizers}
       -fno-sanitize-recover=all)
     target_link_libraries(fuzz_kern_${level} PRIVATE seqmix_flags seqmix_internal)

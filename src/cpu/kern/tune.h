@@ -4,23 +4,26 @@
 #define SEQMIX_CPU_KERN_TUNE_H
 
 enum {
-    TUNE_CONV_CHANNELS = 1024,     /* channels of a short_conv task: 4 KiB of a row at a time */
-    TUNE_CONV_ROOM = 16384,        /* its weights and past rows: 64 KiB, fewer channels where K is large */
-    TUNE_CONV_WIDTH = 4,           /* K of every published model */
-    TUNE_SCAN_CHANNELS = 256,      /* channels of a selective_scan task */
-    TUNE_SCAN_UNROLLED = 16,       /* states of a channel in every published Mamba-1 */
-    TUNE_SCAN_ROWS = 16,           /* rows whose step sizes are computed ahead */
-    TUNE_LINEAR_OUTPUTS = 16,      /* outputs of a linear task */
-    TUNE_LINEAR_DEPTH = 512,       /* inputs of its panel of widened weights: 32 KiB with the outputs */
-    TUNE_LINEAR_ROWS = 129,        /* rows whose accumulators wait together */
-    TUNE_LINEAR_DIRECT = 6,        /* up to so many rows, weights are widened in registers instead */
-    TUNE_LINEAR_DIRECT_BLOCKS = 3, /* and block-quantised ones */
-    TUNE_STEP_AHEAD = 4,           /* rows of a state asked for ahead in the steps: 2 KiB of f32 */
-    TUNE_NORM_KEPT = 8192,         /* inputs that the norm keeps between its passes: 32 KiB */
-    TUNE_STREAM_BYTES = 4 << 20,   /* outputs of that size are written past the caches */
-    TUNE_DELTA_HEADS = 2, /* value heads of a task, which share their key head's rows; their states stay in L2 */
-    TUNE_SSD_HEADS = 4,   /* heads of a task, which share their group's rows */
-    TUNE_CHUNK_ROWS = 16, /* rows of a chunk of SSD and the delta rule */
+    TUNE_CONV_CHANNELS = 1024, /* channels of a short_conv task: 4 KiB of a row at a time */
+    TUNE_CONV_ROOM = 16384,    /* its weights and past rows: 64 KiB, fewer channels where K is large */
+    TUNE_CONV_WIDTH = 4,       /* K of every published model */
+    TUNE_SCAN_CHANNELS = 256,  /* channels of a selective_scan task */
+    TUNE_SCAN_UNROLLED = 16,   /* states of a channel in every published Mamba-1 */
+    TUNE_SCAN_ROWS = 16,       /* rows whose step sizes are computed ahead */
+    TUNE_LINEAR_ROWS = 256,    /* rows whose sums wait together */
+    TUNE_LINEAR_PANELS = 4,    /* panels of a task, where that leaves so many tasks */
+    TUNE_LINEAR_TASKS = 16,
+    TUNE_LINEAR_DIRECT = 2,      /* up to so many rows, weights are widened in registers; with blocks, 1 row */
+    TUNE_LINEAR_SHORT = 128,     /* up to so many inputs, a sum has rung 0's order: runs would lose more */
+    TUNE_LINEAR_OUTPUTS = 512,   /* most outputs of a task of few rows */
+    TUNE_LINEAR_STREAM = 16384,  /* bytes between the weights that its lanes read at a time */
+    TUNE_LINEAR_AHEAD = 512,     /* bytes of weights asked for ahead */
+    TUNE_STEP_AHEAD = 4,         /* rows of a state asked for ahead in the steps: 2 KiB of f32 */
+    TUNE_NORM_KEPT = 8192,       /* inputs that the norm keeps between its passes: 32 KiB */
+    TUNE_STREAM_BYTES = 4 << 20, /* outputs of that size are written past the caches */
+    TUNE_DELTA_HEADS = 2,        /* value heads of a task, which share their key head's rows; their states stay in L2 */
+    TUNE_SSD_HEADS = 4,          /* heads of a task, which share their group's rows */
+    TUNE_CHUNK_ROWS = 16,        /* rows of a chunk of SSD and the delta rule */
     TUNE_CHUNK_VECTORS =
         2, /* vectors of a state tile's row; with the group's rows, 8 sums: enough for two FMAs a cycle */
     TUNE_CHUNK_GROUP = 4,
