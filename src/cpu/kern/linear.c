@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * y = x*W^T + bias + residual, lanes being outputs. Two forms of the same sums, so that a row's bits depend on nothing but the
- * row (weight_lanes.h has their order, and DEPTH inputs are added up apart):
+ * y = x*W^T + bias + residual. A row's bits depend on nothing but the row, up to FEW rows or where the call is `invariant`; which
+ * of the forms serves depends on the weights' dtype and the row count:
  *
- *   direct   few rows: weights are widened in registers as they stream by. The lanes' rows of weights lie STREAM bytes apart,
- *            so that memory sees V_LANES long streams in different pages: half again as fast as rows side by side
- *   panel    more: DEPTH inputs of PANEL outputs are widened into L1, and tiles of ROWS rows of x run over them
+ *   dots    weights without blocks, few rows: lanes along the inputs (weight_dots.h). A sum goes over a piece of inputs from zero,
+ *           and the pieces are added in order
+ *   direct  blocks, 1 row: lanes are outputs, weights are widened in registers as they stream by (weight_lanes.h)
+ *   panel   more: DEPTH inputs of PANEL outputs are widened into L1, and tiles of ROWS rows of x run over them; the direct
+ *           form's sums
  *
- * Task: some panels' outputs for all rows; the direct form's have about V_LANES*STREAM bytes of weights.
+ * The rows of weights that dots and direct read in turn lie STREAM bytes apart, so that memory sees long streams in different
+ * pages: half again as fast as rows side by side.
+ * Task: some outputs for all rows.
  */
 #include "isa.h"
 #include "parallel.h"
 #include "rows.h"
 #include "tune.h"
-#include "weight_lanes.h"
+#include "weight_dots.h"
 #include "workspace.h"
 
 enum { ROWS = 4, DEPTH = SEQMIX_MAX_BLOCK };
 enum { SPAN = TUNE_LINEAR_ROWS, GROUP = TUNE_LINEAR_PANELS };
-enum { PAGE = 4096, STREAM = TUNE_LINEAR_STREAM, AHEAD = TUNE_LINEAR_AHEAD };
+enum { FEW = 16, STREAMS = 8, PAGE = 4096, STREAM = TUNE_LINEAR_STREAM, AHEAD = TUNE_LINEAR_AHEAD };
 
 #define UNROLL _Pragma("GCC unroll 6")
 
@@ -35,10 +39,11 @@ struct linear {
     const seqmix_linear_args *args;
     int64_t rows, inputs, outputs;
     int64_t task_outputs;
-    const float *x; /* direct: rows x_stride apart; panel: [piece][row][DEPTH] */
+    const float *x; /* dots, direct: rows x_stride apart; panel: [piece][row][DEPTH] */
     int64_t x_stride, pieces;
     float *ready_x;          /* x in the workspace, or NULL: it is used in place */
-    struct scratch *scratch; /* [worker], or NULL in the direct form */
+    struct scratch *scratch; /* [worker], or NULL but in the panel form */
+    bool dots;
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -73,9 +78,25 @@ static void finish(const struct linear *l, int64_t row, int64_t n_rows, int64_t 
 
 /* ---------------------------------------------------------------- weights */
 
-/* Each dtype with either sink. */
-#define LANES(name, dtype)                                                                                             \
-    static void dot_##name(const uint8_t *const row[V_LANES], const float *x, int64_t n, float *sums)                  \
+#define WIDEN(name, dtype)                                                                                             \
+    static void widen_##name(const uint8_t *const row[V_LANES], int64_t n, int64_t ahead, float *panel)                \
+    {                                                                                                                  \
+        struct sink s = {.panel = panel};                                                                              \
+        weight_lanes(dtype, row, 0, n, ahead, &s);                                                                     \
+    }
+#define DOTS(name, dtype, weights, rows)                                                                               \
+    static void dots_##name##_##rows(const uint8_t *const *row, int64_t n, int64_t ahead, const float *x,              \
+                                     int64_t stride, vf *total)                                                        \
+    {                                                                                                                  \
+        plain_dots(dtype, row, weights, n, ahead, x, stride, rows, total, FEW);                                        \
+    }
+#define PLAIN(name, dtype)                                                                                             \
+    DOTS(name, dtype, 8, 1)                                                                                            \
+    DOTS(name, dtype, 4, 2)                                                                                            \
+    DOTS(name, dtype, 4, 3)                                                                                            \
+    WIDEN(name, dtype)
+#define BLOCKED(name, dtype)                                                                                           \
+    static void direct_##name(const uint8_t *const row[V_LANES], const float *x, int64_t n, float *sums)               \
     {                                                                                                                  \
         vf total = v_zero();                                                                                           \
         for (int64_t i = 0; i < n; i += DEPTH) {                                                                       \
@@ -85,42 +106,108 @@ static void finish(const struct linear *l, int64_t row, int64_t n_rows, int64_t 
         }                                                                                                              \
         v_store(sums, total);                                                                                          \
     }                                                                                                                  \
-    static void widen_##name(const uint8_t *const row[V_LANES], int64_t n, int64_t ahead, float *panel)                \
-    {                                                                                                                  \
-        struct sink s = {.panel = panel};                                                                              \
-        weight_lanes(dtype, row, 0, n, ahead, &s);                                                                     \
-    }
-LANES(f32, SEQMIX_F32)
-LANES(bf16, SEQMIX_BF16)
-LANES(f16, SEQMIX_F16)
-LANES(q8_0, SEQMIX_Q8_0)
-LANES(q4_0, SEQMIX_Q4_0)
-LANES(q5_0, SEQMIX_Q5_0)
-LANES(q5_1, SEQMIX_Q5_1)
-LANES(iq4_nl, SEQMIX_IQ4_NL)
-LANES(q4_k, SEQMIX_Q4_K)
-LANES(q5_k, SEQMIX_Q5_K)
-LANES(q6_k, SEQMIX_Q6_K)
+    WIDEN(name, dtype)
+PLAIN(f32, SEQMIX_F32)
+PLAIN(bf16, SEQMIX_BF16)
+PLAIN(f16, SEQMIX_F16)
+BLOCKED(q8_0, SEQMIX_Q8_0)
+BLOCKED(q4_0, SEQMIX_Q4_0)
+BLOCKED(q5_0, SEQMIX_Q5_0)
+BLOCKED(q5_1, SEQMIX_Q5_1)
+BLOCKED(iq4_nl, SEQMIX_IQ4_NL)
+BLOCKED(q4_k, SEQMIX_Q4_K)
+BLOCKED(q5_k, SEQMIX_Q5_K)
+BLOCKED(q6_k, SEQMIX_Q6_K)
+
+typedef void (*dots_fn)(const uint8_t *const *row, int64_t n, int64_t ahead, const float *x, int64_t stride, vf *total);
 
 struct form {
     seqmix_dtype dtype;
-    void (*dot)(const uint8_t *const row[V_LANES], const float *x, int64_t n, float *sums);
     void (*widen)(const uint8_t *const row[V_LANES], int64_t n, int64_t ahead, float *panel);
+    void (*direct)(const uint8_t *const row[V_LANES], const float *x, int64_t n, float *sums); /* blocks only, */
+    dots_fn dots[DOT_ROWS]; /* and these none; as many rows of x */
 };
 
 static const struct form *find_form(seqmix_dtype dtype)
 {
+#define PLAIN_FORM(name)                                                                                               \
+    widen_##name, NULL,                                                                                                \
+    {                                                                                                                  \
+        dots_##name##_1, dots_##name##_2, dots_##name##_3                                                              \
+    }
+#define BLOCKED_FORM(name)                                                                                             \
+    widen_##name, direct_##name,                                                                                       \
+    {                                                                                                                  \
+        NULL                                                                                                           \
+    }
     static const struct form forms[] = {
-        {SEQMIX_F32, dot_f32, widen_f32},          {SEQMIX_BF16, dot_bf16, widen_bf16},
-        {SEQMIX_F16, dot_f16, widen_f16},          {SEQMIX_Q8_0, dot_q8_0, widen_q8_0},
-        {SEQMIX_Q4_0, dot_q4_0, widen_q4_0},       {SEQMIX_Q5_0, dot_q5_0, widen_q5_0},
-        {SEQMIX_Q5_1, dot_q5_1, widen_q5_1},       {SEQMIX_Q4_K, dot_q4_k, widen_q4_k},
-        {SEQMIX_Q5_K, dot_q5_k, widen_q5_k},       {SEQMIX_Q6_K, dot_q6_k, widen_q6_k},
-        {SEQMIX_IQ4_NL, dot_iq4_nl, widen_iq4_nl},
+        {SEQMIX_F32, PLAIN_FORM(f32)},     {SEQMIX_BF16, PLAIN_FORM(bf16)},       {SEQMIX_F16, PLAIN_FORM(f16)},
+        {SEQMIX_Q8_0, BLOCKED_FORM(q8_0)}, {SEQMIX_Q4_0, BLOCKED_FORM(q4_0)},     {SEQMIX_Q5_0, BLOCKED_FORM(q5_0)},
+        {SEQMIX_Q5_1, BLOCKED_FORM(q5_1)}, {SEQMIX_Q4_K, BLOCKED_FORM(q4_k)},     {SEQMIX_Q5_K, BLOCKED_FORM(q5_k)},
+        {SEQMIX_Q6_K, BLOCKED_FORM(q6_k)}, {SEQMIX_IQ4_NL, BLOCKED_FORM(iq4_nl)},
     };
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (forms[i].dtype == dtype) return &forms[i];
     return NULL;
+}
+
+/* ---------------------------------------------------------------- dots */
+
+/* Adds to total[STREAMS][FEW] the products of n inputs with n_rows rows of x. */
+static void add_dots(const struct form *form, const uint8_t *const row[STREAMS], int64_t n, const float *x,
+                     int64_t x_stride, int64_t n_rows, vf *total)
+{
+    for (int64_t r = 0, rows; r < n_rows; r += rows) {
+        rows = n_rows - r == 4 ? 2 : least(n_rows - r, DOT_ROWS);
+        for (int s = 0, n_weights = rows == 1 ? 8 : 4; s < STREAMS; s += n_weights)
+            form->dots[rows - 1](row + s, n, r == 0 ? AHEAD : 0, x + r * x_stride, x_stride, total + s * FEW + r);
+    }
+}
+
+static void sum_streams(const struct linear *l, const uint8_t *const weights[STREAMS], int64_t row, int64_t n_rows,
+                        vf total[STREAMS][FEW])
+{
+    const struct form *form = find_form(l->args->weight.dtype);
+    const int64_t size = seqmix_dtype_bytes(form->dtype, 1);
+    memset(total, 0, STREAMS * FEW * sizeof **total);
+    for (int64_t first = 0; first < l->inputs; first += DEPTH) {
+        const int64_t n = least(l->inputs - first, DEPTH), whole = n / V_LANES * V_LANES, left = n - whole;
+        const float *x = l->x + row * l->x_stride + first;
+        const uint8_t *at[STREAMS];
+        uint8_t filled[STREAMS][V_LANES * sizeof(float)] = {{0}};
+        for (int s = 0; s < STREAMS; s++)
+            at[s] = weights[s] + first * size;
+        add_dots(form, at, whole, x, l->x_stride, n_rows, total[0]);
+        if (left == 0) continue;
+        for (int s = 0; s < STREAMS; s++) {
+            memcpy(filled[s], at[s] + whole * size, (size_t)(left * size));
+            at[s] = filled[s];
+        }
+        add_dots(form, at, V_LANES, x + whole, l->x_stride, n_rows, total[0]);
+    }
+}
+
+static void dots_task(void *arg, int64_t task, int32_t worker)
+{
+    const struct linear *l = arg;
+    const int64_t first = task * l->task_outputs, n = least(l->outputs - first, l->task_outputs);
+    const int64_t length = (n + STREAMS - 1) / STREAMS; /* of a stream, in outputs */
+    float sums[FEW][TUNE_LINEAR_OUTPUTS];
+    (void)worker;
+    for (int64_t row = 0; row < l->rows; row += FEW) {
+        const int64_t n_rows = least(l->rows - row, FEW);
+        for (int64_t i = 0; i < length; i++) {
+            const uint8_t *weights[STREAMS];
+            vf total[STREAMS][FEW];
+            for (int64_t s = 0; s < STREAMS; s++) /* beyond the last output it again */
+                weights[s] = weight_at(l, first + least(s * length + i, n - 1), 0);
+            sum_streams(l, weights, row, n_rows, total);
+            for (int64_t s = 0; s < STREAMS; s++)
+                for (int64_t r = 0; r < n_rows; r++)
+                    sums[r][least(s * length + i, n - 1)] = v_sum(total[s][r]);
+        }
+        finish(l, row, n_rows, first, n, sums[0], TUNE_LINEAR_OUTPUTS);
+    }
 }
 
 /* ---------------------------------------------------------------- direct */
@@ -130,20 +217,18 @@ static void direct_task(void *arg, int64_t task, int32_t worker)
     const struct linear *l = arg;
     const struct form *form = find_form(l->args->weight.dtype);
     const int64_t first = task * l->task_outputs, n = least(l->outputs - first, l->task_outputs);
-    const int64_t stream = (n + V_LANES - 1) / V_LANES; /* outputs of a lane */
-    float sums[TUNE_LINEAR_DIRECT][TUNE_LINEAR_OUTPUTS], lanes[V_LANES];
+    const int64_t length = (n + V_LANES - 1) / V_LANES; /* outputs of a lane */
+    float sums[TUNE_LINEAR_OUTPUTS], lanes[V_LANES];
     (void)worker;
-    for (int64_t i = 0; i < stream; i++) {
+    for (int64_t i = 0; i < length; i++) {
         const uint8_t *weights[V_LANES];
         for (int64_t lane = 0; lane < V_LANES; lane++) /* beyond the last output it again */
-            weights[lane] = weight_at(l, first + least(lane * stream + i, n - 1), 0);
-        for (int64_t r = 0; r < l->rows; r++) {
-            form->dot(weights, l->x + r * l->x_stride, l->inputs, lanes);
-            for (int64_t lane = 0; lane < V_LANES; lane++)
-                sums[r][least(lane * stream + i, n - 1)] = lanes[lane];
-        }
+            weights[lane] = weight_at(l, first + least(lane * length + i, n - 1), 0);
+        form->direct(weights, l->x, l->inputs, lanes);
+        for (int64_t lane = 0; lane < V_LANES; lane++)
+            sums[least(lane * length + i, n - 1)] = lanes[lane];
     }
-    finish(l, 0, l->rows, first, n, sums[0], TUNE_LINEAR_OUTPUTS);
+    finish(l, 0, 1, first, n, sums, TUNE_LINEAR_OUTPUTS);
 }
 
 /* ---------------------------------------------------------------- panel */
@@ -272,19 +357,20 @@ static void ready_task(void *arg, int64_t row, int32_t worker)
         const int64_t first = piece * DEPTH, n = least(l->inputs - first, DEPTH);
         float *to = l->ready_x + (l->scratch != NULL ? (piece * l->rows + row) * DEPTH : row * l->x_stride + first);
         row_load(x, row * x->stride[0] + first, n, to);
+        memset(to + n, 0, (size_t)(DEPTH - n) * sizeof *to);
     }
 }
 
-/* Outputs of a task: of the direct form a stream for every lane, of the panel form up to GROUP panels; at least about TASKS
- * tasks. */
+/* Outputs of a task: streams, or of the panel form up to GROUP panels; at least about TASKS tasks. */
 static int64_t outputs_of_task(const struct linear *l, bool panel)
 {
     const int64_t share = (l->outputs + TUNE_LINEAR_TASKS - 1) / TUNE_LINEAR_TASKS;
     const int64_t row_bytes = seqmix_dtype_bytes(l->args->weight.dtype, l->args->weight.stride[0]);
+    const int64_t streams = l->dots ? STREAMS : V_LANES;
     if (panel) return least((share + PANEL - 1) / PANEL, GROUP) * PANEL;
-    int64_t stream = least((share + V_LANES - 1) / V_LANES, STREAM / (row_bytes + 1) + 1);
-    if (stream * row_bytes % PAGE == 0) stream++;
-    return least(stream * V_LANES, TUNE_LINEAR_OUTPUTS);
+    int64_t length = least((share + streams - 1) / streams, STREAM / (row_bytes + 1) + 1);
+    if (length * row_bytes % PAGE == 0) length++;
+    return least(length * streams, TUNE_LINEAR_OUTPUTS);
 }
 
 /* What both the plan and the op know of the call; the buffers lie in `cursor`. */
@@ -292,13 +378,14 @@ static void prepare(const struct seqmix_context *ctx, const seqmix_linear_args *
                     struct linear *l)
 {
     *l = (struct linear){.args = a, .rows = a->x.shape[0], .inputs = a->x.shape[1], .outputs = a->weight.shape[0]};
-    const bool panel =
-        l->inputs <= TUNE_LINEAR_SHORT || l->rows > (seqmix_dtype_block(a->weight.dtype) > 1 ? 1 : TUNE_LINEAR_DIRECT);
+    const bool blocks = seqmix_dtype_block(a->weight.dtype) > 1, few_inputs = l->inputs <= TUNE_LINEAR_SHORT;
+    l->dots = !blocks && (l->rows <= FEW || few_inputs || a->invariant != 0);
+    const bool panel = !l->dots && (!blocks || few_inputs || l->rows > 1);
     l->task_outputs = outputs_of_task(l, panel);
     l->pieces = (l->inputs + DEPTH - 1) / DEPTH;
     l->x = a->x.data;
     l->x_stride = a->x.stride[0];
-    if (panel || a->x.dtype != SEQMIX_F32) {
+    if (panel || a->x.dtype != SEQMIX_F32 || (l->dots && l->inputs % V_LANES != 0)) {
         l->x_stride = l->pieces * DEPTH;
         l->ready_x = seqmix_take(cursor, (size_t)l->rows * (size_t)l->x_stride * sizeof(float));
         l->x = l->ready_x;
@@ -330,5 +417,5 @@ seqmix_status KERN(linear)(struct seqmix_context *ctx, const seqmix_linear_args 
         if (status != SEQMIX_OK) return status;
     }
     const int64_t tasks = (l.outputs + l.task_outputs - 1) / l.task_outputs;
-    return seqmix_parallel_for(ctx, tasks, l.scratch != NULL ? panel_task : direct_task, &l);
+    return seqmix_parallel_for(ctx, tasks, l.scratch != NULL ? panel_task : l.dots ? dots_task : direct_task, &l);
 }
