@@ -91,7 +91,7 @@ static void approach(const struct tile *tile, const seqmix_tensor *pool, int64_t
 static void fetch(struct tile *tile, const seqmix_tensor *pool, int64_t key, int64_t n)
 {
     const int64_t channels = pool->shape[3], width = tile->attention->width;
-    const bool in_place = pool->dtype == SEQMIX_F32 && channels == width;
+    const bool in_place = pool->data != NULL && pool->dtype == SEQMIX_F32 && channels == width;
     int64_t at[KEYS];
     locate(tile, pool, key, n, at);
     for (int64_t j = 0; j < n; j++) {

@@ -191,7 +191,8 @@ static void step_task(void *arg, int64_t task, int32_t worker)
     struct rows rows;
     (void)worker;
     load_rows(a, &seq, h, &rows);
-    if (pool->dtype == SEQMIX_F32 && pool->stride[3] == 1 && rows.n > 0 && seq.read_slot >= 0 && seq.write_slot >= 0) {
+    if (pool->data != NULL && pool->dtype == SEQMIX_F32 && pool->stride[3] == 1 && rows.n > 0 && seq.read_slot >= 0 &&
+        seq.write_slot >= 0) {
         float *head = (float *)pool->data + h * pool->stride[1];
         struct columns c = {0,
                             a->v.shape[2],

@@ -142,11 +142,11 @@ static void store_state(const seqmix_scan_args *a, int64_t slot, int64_t channel
         vector_store(pool, slot * pool->stride[0] + channel * pool->stride[1], pool->stride[2], a->A.shape[1], h);
 }
 
-/* Whether the states of a channel can be worked on where they lie. */
+/* Whether the states of a channel can be worked on where they lie; there may be none. */
 static bool works_in_place(const seqmix_tensor *pool, const struct seqmix_seq *seq)
 {
-    return pool->dtype == SEQMIX_F32 && pool->stride[2] == 1 && seq->end > seq->begin && seq->read_slot >= 0 &&
-           seq->write_slot >= 0;
+    return pool->data != NULL && pool->dtype == SEQMIX_F32 && pool->stride[2] == 1 && seq->end > seq->begin &&
+           seq->read_slot >= 0 && seq->write_slot >= 0;
 }
 
 /* All rows of the call over channel c of the block. */

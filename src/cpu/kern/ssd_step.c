@@ -68,11 +68,11 @@ static void store_state(const seqmix_ssd_args *a, int64_t slot, int64_t h, int64
                      a->B.shape[2], s);
 }
 
-/* Whether the states of a row of the state can be worked on where they lie. */
+/* Whether the states of a row of the state can be worked on where they lie; there may be none. */
 static bool works_in_place(const seqmix_tensor *pool, const struct seqmix_seq *seq)
 {
-    return pool->dtype == SEQMIX_F32 && pool->stride[3] == 1 && seq->end > seq->begin && seq->read_slot >= 0 &&
-           seq->write_slot >= 0;
+    return pool->data != NULL && pool->dtype == SEQMIX_F32 && pool->stride[3] == 1 && seq->end > seq->begin &&
+           seq->read_slot >= 0 && seq->write_slot >= 0;
 }
 
 /* All rows of the call over row p of the state. */

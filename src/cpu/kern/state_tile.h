@@ -11,7 +11,7 @@
 /* Whether the pool is f32 with the tile's rows contiguous along the other axis, so that squares can be turned around. */
 static inline bool tile_turns(const seqmix_tensor *pool, int64_t row_stride, int64_t lane_stride)
 {
-    return pool->dtype == SEQMIX_F32 && row_stride == 1 && lane_stride != 1;
+    return pool->data != NULL && pool->dtype == SEQMIX_F32 && row_stride == 1 && lane_stride != 1;
 }
 
 static inline void tile_load(const seqmix_tensor *pool, int64_t offset, int64_t row_stride, int64_t lane_stride,

@@ -159,7 +159,8 @@ static void inverse_task(void *arg, int64_t task, int32_t worker)
     struct seqmix_cursor cursor = {inverse->workspace + (size_t)worker * inverse->worker_size, 0};
     struct matrix m = layout(a, &cursor);
     const int64_t from = matrix_offset(&a->a, task), to = matrix_offset(inv, task);
-    const bool in_place = inv->dtype == SEQMIX_F32 && inv->stride[inv->rank - 1] == 1 && m.n == m.width;
+    const bool in_place =
+        inv->data != NULL && inv->dtype == SEQMIX_F32 && inv->stride[inv->rank - 1] == 1 && m.n == m.width;
     m.X = in_place ? (float *)inv->data + to : m.spare_X;
     m.stride = in_place ? inv->stride[inv->rank - 2] : m.width;
     for (int64_t i = 0; i < m.n; i += BLOCK) {
