@@ -10,6 +10,7 @@
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,8 +18,8 @@
 #include <unistd.h>
 
 /* Looks of a waiting caller at the gate, about ten microseconds: a sleeping one takes longer than that to come back. And of a
- * worker at the semaphore before it sleeps, about thirty: between the ops of a decode step there is less. */
-enum { SPIN_LOOKS = 20000, LINGER_LOOKS = 1000 };
+ * worker at the semaphore before it sleeps, about sixty: between the ops of a decode step there is less. */
+enum { SPIN_LOOKS = 20000, LINGER_LOOKS = 100 };
 
 /* The gate: OPEN while workers may enter, plus INSIDE for each that has. */
 enum { OPEN = 1, INSIDE = 2 };
@@ -59,19 +60,12 @@ static void wait_for(sem_t *semaphore)
         ;
 }
 
-static void pause_look(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause(); /* leaves the core to its other thread */
-#endif
-}
-
 /* A worker's next token: the next job mostly comes at once, and a sleeping worker would be late for it. */
 static void wait_for_work(struct seqmix_pool *pool)
 {
     for (int i = 0; i < LINGER_LOOKS; i++) {
         if (sem_trywait(&pool->work) == 0) return;
-        pause_look();
+        (void)sched_yield(); /* whoever else wants this core has it */
     }
     wait_for(&pool->work);
 }
