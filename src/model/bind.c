@@ -24,20 +24,25 @@ typedef struct found {
     int64_t shape[SEQMIX_ST_MAX_RANK];
     const void *data;
     size_t bytes;
-    float scale; /* of the whole tensor, which some GGUF files hold beside it */
+    float scale;      /* of the whole tensor, which some GGUF files hold beside it */
+    const char *gguf; /* below the block */
 } found;
 
 /* ---- look-up ---- */
 
-static void full_name(const seqmix_binder *b, const char *st, const char *gguf, char out[NAME_SIZE])
+static void gguf_name(const seqmix_binder *b, const char *name, char out[NAME_SIZE])
+{
+    if (b->layer < 0)
+        (void)snprintf(out, NAME_SIZE, "%s", name);
+    else
+        (void)snprintf(out, NAME_SIZE, "blk.%lld.%s", (long long)b->layer, name);
+}
+
+static void st_name(const seqmix_binder *b, const char *name, char out[NAME_SIZE])
 {
     const seqmix_weights *w = b->weights;
-    const char *name = w->is_gguf ? gguf : st, *dot = b->module[0] != '\0' ? "." : "";
-    if (w->is_gguf && b->layer < 0)
-        (void)snprintf(out, NAME_SIZE, "%s", name);
-    else if (w->is_gguf)
-        (void)snprintf(out, NAME_SIZE, "blk.%lld.%s", (long long)b->layer, name);
-    else if (b->layer < 0)
+    const char *dot = b->module[0] != '\0' ? "." : "";
+    if (b->layer < 0)
         (void)snprintf(out, NAME_SIZE, "%s%s", strncmp(name, "lm_head.", 8) == 0 ? "" : w->prefix, name);
     else
         (void)snprintf(out, NAME_SIZE, "%slayers.%lld.%s%s%s", w->prefix, (long long)b->layer, b->module, dot, name);
@@ -59,10 +64,10 @@ static float side_scale(const seqmix_gguf *g, const char *name)
 
 static bool look_up(const seqmix_binder *b, const char *st, const char *gguf, found *f)
 {
-    *f = (found){.name = "?", .scale = 1.0F};
+    *f = (found){.name = "?", .scale = 1.0F, .gguf = gguf};
     if ((b->weights->is_gguf ? gguf : st) == NULL) return false;
-    full_name(b, st, gguf, f->name);
     if (b->weights->is_gguf) {
+        gguf_name(b, gguf, f->name);
         const seqmix_gguf_tensor *t = seqmix_gguf_find(&b->weights->gguf, f->name);
         if (t == NULL) return false;
         f->dtype = t->dtype;
@@ -74,6 +79,7 @@ static bool look_up(const seqmix_binder *b, const char *st, const char *gguf, fo
         f->scale = side_scale(&b->weights->gguf, f->name);
         return true;
     }
+    st_name(b, st, f->name);
     const seqmix_st_tensor *t = seqmix_st_find(&b->weights->st, f->name);
     if (t == NULL) return false;
     f->dtype = t->dtype <= SEQMIX_ST_F16 ? t->dtype : 0;
@@ -158,6 +164,20 @@ static bool require(seqmix_binder *b, const char *st, const char *gguf, const in
     return !b->failed;
 }
 
+/* Who listens is told what was found. */
+static void tell(seqmix_binder *b, const found *f, int32_t rank, const int64_t *shape, seqmix_bound more)
+{
+    char name[NAME_SIZE];
+    if (b->tell == NULL || b->failed || b->weights->is_gguf) return;
+    gguf_name(b, f->gguf, name);
+    more.name = name;
+    more.dtype = f->dtype;
+    more.rank = rank;
+    memcpy(more.shape, shape, (size_t)rank * sizeof *shape);
+    more.data = f->data;
+    b->failed = !b->tell(b->listener, &more, b->why);
+}
+
 /* ---- views ---- */
 
 static bool is_plain(seqmix_dtype dtype)
@@ -212,17 +232,30 @@ seqmix_tensor seqmix_rows_of(seqmix_tensor matrix, int64_t from, int64_t n)
 
 /* ---- widening ---- */
 
-/* `data` need not be aligned: a GGUF file aligns tensors, but may say to what. */
-static float element(seqmix_dtype dtype, const void *data, int64_t i)
+/* Not always aligned: a GGUF file aligns tensors, but may say to what. */
+static uint16_t half_at(const unsigned char *at)
 {
-    float wide;
     uint16_t half;
+    memcpy(&half, at, sizeof half);
+    return half;
+}
+
+void seqmix_widen_row(seqmix_dtype dtype, const void *data, int64_t n, seqmix_widen how, float *out)
+{
+    const unsigned char *at = data;
     if (dtype == SEQMIX_F32) {
-        memcpy(&wide, (const char *)data + i * 4, sizeof wide);
-        return wide;
+        if (n > 0) memcpy(out, data, (size_t)n * sizeof *out);
+    } else if (dtype == SEQMIX_BF16) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = seqmix_float_of_bf16(half_at(at + 2 * i));
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = seqmix_float_of_f16(half_at(at + 2 * i));
     }
-    memcpy(&half, (const char *)data + i * 2, sizeof half);
-    return dtype == SEQMIX_BF16 ? seqmix_float_of_bf16(half) : seqmix_float_of_f16(half);
+    for (int64_t i = 0; i < n && how == SEQMIX_WIDEN_NEG_EXP; i++)
+        out[i] = -expf(out[i]);
+    for (int64_t i = 0; i < n && how == SEQMIX_WIDEN_PLUS_ONE; i++)
+        out[i] = 1.0F + out[i];
 }
 
 /* Blocks of quantised weights are the library's business: a table whose rows are embedded one after the other. */
@@ -244,10 +277,7 @@ static bool widen(seqmix_binder *b, const found *f, int64_t rows, int64_t column
 {
     if (!is_plain(f->dtype) && !widen_blocks(b, f, rows, columns, out)) return false;
     if (b->weights->is_gguf) how = SEQMIX_WIDEN_PLAIN;
-    for (int64_t i = 0; is_plain(f->dtype) && i < rows * columns; i++) {
-        float value = element(f->dtype, f->data, i);
-        out[i] = how == SEQMIX_WIDEN_NEG_EXP ? -expf(value) : how == SEQMIX_WIDEN_PLUS_ONE ? 1.0F + value : value;
-    }
+    if (is_plain(f->dtype)) seqmix_widen_row(f->dtype, f->data, rows * columns, how, out);
     for (int64_t i = 0; f->scale != 1.0F && i < rows * columns; i++)
         out[i] *= f->scale;
     return true;
@@ -256,6 +286,7 @@ static bool widen(seqmix_binder *b, const found *f, int64_t rows, int64_t column
 static seqmix_tensor wide(seqmix_binder *b, const found *f, int32_t rank, const int64_t *shape, seqmix_widen how)
 {
     int64_t rows = rank == 2 ? shape[0] : 1, columns = shape[rank - 1];
+    tell(b, f, rank, shape, (seqmix_bound){.expert = -1, .how = how});
     float *out = seqmix_arena_take(b->arena, (size_t)(rows * columns) * sizeof *out);
     if (out != NULL && !widen(b, f, rows, columns, how, out)) return fail(b);
     return place(b, dense(out, SEQMIX_F32, rank, shape));
@@ -267,6 +298,7 @@ static seqmix_tensor stored(seqmix_binder *b, const char *st, const char *gguf, 
     found f;
     if (!require(b, st, gguf, shape, rank, &f)) return fail(b);
     if (rank == 2 && f.scale != 1.0F) return wide(b, &f, rank, shape, SEQMIX_WIDEN_PLAIN);
+    tell(b, &f, rank, shape, (seqmix_bound){.expert = -1});
     b->bytes += f.bytes;
     return place(b, dense(f.data, f.dtype, rank, shape));
 }
@@ -305,6 +337,8 @@ seqmix_tensor seqmix_bind_pair(seqmix_binder *b, const char *const st[2], const 
     found f[2];
     const int64_t one[2] = {rows, columns}, both[2] = {2 * rows, columns};
     if (!require(b, st[0], gguf[0], one, 2, &f[0]) || !require(b, st[1], gguf[1], one, 2, &f[1])) return fail(b);
+    for (int i = 0; i < 2; i++)
+        tell(b, &f[i], 2, one, (seqmix_bound){.expert = -1});
     float *out = seqmix_arena_take(b->arena, (size_t)(2 * rows * columns) * sizeof *out);
     for (int i = 0; out != NULL && i < 2; i++)
         if (!widen(b, &f[i], rows, columns, SEQMIX_WIDEN_PLAIN, out + i * rows * columns)) return fail(b);
@@ -333,12 +367,11 @@ seqmix_tensor seqmix_bind_scaled_bias(seqmix_binder *b, const char *st, const ch
 
 /* ---- laid out anew ---- */
 
-/* What has been copied need not stay in memory besides: the pages of the file are read again should anyone ask. */
-static void let_go(const found *f)
+void seqmix_let_go(const void *data, size_t bytes)
 {
     long size = sysconf(_SC_PAGESIZE);
-    uintptr_t page = size > 0 ? (uintptr_t)size : 4096, at = (uintptr_t)f->data;
-    uintptr_t from = (at + page - 1) / page * page, end = (at + f->bytes) / page * page;
+    uintptr_t page = size > 0 ? (uintptr_t)size : 4096, at = (uintptr_t)data;
+    uintptr_t from = (at + page - 1) / page * page, end = (at + bytes) / page * page;
     if (end > from) (void)madvise((void *)from, end - from, MADV_DONTNEED);
 }
 
@@ -351,6 +384,7 @@ seqmix_tensor seqmix_bind_regrouped(seqmix_binder *b, const char *st, const char
         group_rows += how->rows[p];
     const int64_t shape[2] = {how->groups * group_rows, columns};
     if (!require(b, st, gguf, shape, 2, &f)) return fail(b);
+    tell(b, &f, 2, shape, (seqmix_bound){.expert = -1, .groups = how});
     const seqmix_dtype dtype = widened ? SEQMIX_F32 : f.dtype;
     const size_t from_row = seqmix_dtype_bytes(f.dtype, columns), to_row = seqmix_dtype_bytes(dtype, columns);
     char *out = seqmix_arena_take(b->arena, (size_t)shape[0] * to_row), *at = out;
@@ -366,11 +400,11 @@ seqmix_tensor seqmix_bind_regrouped(seqmix_binder *b, const char *st, const char
             at += (size_t)how->rows[p] * to_row;
         }
     }
-    if (out != NULL) let_go(&f);
+    if (out != NULL) seqmix_let_go(f.data, f.bytes);
     return place(b, dense(out, dtype, 2, shape));
 }
 
-static seqmix_tensor stack(seqmix_binder *b, const char *st, const int64_t shape[3])
+static seqmix_tensor stack(seqmix_binder *b, const char *st, const char *gguf, const int64_t shape[3])
 {
     found f;
     seqmix_dtype dtype = 0;
@@ -379,7 +413,7 @@ static seqmix_tensor stack(seqmix_binder *b, const char *st, const int64_t shape
         char name[NAME_SIZE];
         const char *mark = strstr(st, "%lld");
         (void)snprintf(name, sizeof name, "%.*s%lld%s", (int)(mark - st), st, (long long)e, mark + 4);
-        if (!require(b, name, NULL, shape + 1, 2, &f)) return fail(b);
+        if (!require(b, name, gguf, shape + 1, 2, &f)) return fail(b);
         if (e == 0) {
             dtype = f.dtype;
             out = seqmix_arena_take(b->arena, (size_t)shape[0] * f.bytes);
@@ -388,9 +422,10 @@ static seqmix_tensor stack(seqmix_binder *b, const char *st, const int64_t shape
                               f.type);
             return fail(b);
         }
+        tell(b, &f, 3, shape, (seqmix_bound){.expert = e});
         if (out == NULL) continue;
         memcpy(out + (size_t)e * f.bytes, f.data, f.bytes);
-        let_go(&f);
+        seqmix_let_go(f.data, f.bytes);
     }
     return place(b, dense(out, dtype, 3, shape));
 }
@@ -401,5 +436,5 @@ seqmix_tensor seqmix_bind_experts(seqmix_binder *b, const char *st_whole, const 
     const int64_t shape[3] = {experts, rows, columns};
     if (b->failed) return fail(b);
     if (b->weights->is_gguf || seqmix_bind_has(b, st_whole, gguf)) return stored(b, st_whole, gguf, 3, shape);
-    return stack(b, st, shape);
+    return stack(b, st, gguf, shape);
 }

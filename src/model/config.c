@@ -80,8 +80,16 @@ static bool parse_nested(const seqmix_reader *r, size_t family, seqmix_config *c
     return seqmix_read_flag(r, "tie_word_embeddings", c->tied, &c->tied);
 }
 
+/* An id that is none is as good as no id. */
+static void read_bos(const seqmix_reader *r, seqmix_config *c)
+{
+    int64_t id;
+    if (seqmix_json_whole(seqmix_read_node(r, "bos_token_id"), 0, c->vocab - 1, &id)) c->bos = (int32_t)id;
+}
+
 static bool parse_object(const seqmix_reader *r, seqmix_config *c)
 {
+    c->bos = -1;
     if (!cJSON_IsObject(r->object)) return seqmix_fail(r->why, "%s: not a JSON object", r->label);
     const cJSON *type = seqmix_read_node(r, "model_type");
     if (type == NULL && seqmix_read_node(r, "d_model") != NULL && seqmix_read_node(r, "n_layer") != NULL)
@@ -91,7 +99,10 @@ static bool parse_object(const seqmix_reader *r, seqmix_config *c)
         if (strcmp(families[i].model_type, type->valuestring) != 0) continue;
         c->family = families[i].family;
         c->family_name = families[i].family_name;
-        return parse_nested(r, i, c) && seqmix_config_check(c, r->label, r->why);
+        if (!parse_nested(r, i, c)) return false;
+        read_bos(r, c);
+        read_bos(&(seqmix_reader){seqmix_read_node(r, "text_config"), r->label, r->why}, c);
+        return seqmix_config_check(c, r->label, r->why);
     }
     return seqmix_fail(r->why,
                        "%s: model_type '%.64s' is not supported (only mamba, mamba2, nemotron_h, qwen3_5, qwen3_5_moe "
@@ -151,6 +162,7 @@ static bool open_generation(const char *path, seqmix_config *config, seqmix_why 
     seqmix_file_unmap(&file);
     seqmix_reader r = {tree, label, why};
     bool ok = tree != NULL && seqmix_read_stop_tokens(&r, config->vocab, config);
+    if (ok) read_bos(&r, config);
     cJSON_Delete(tree);
     return ok;
 }

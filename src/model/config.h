@@ -44,6 +44,7 @@ typedef struct seqmix_config {
     bool original_layout; /* state-spaces' own config.json, before transformers had the model */
     int32_t n_stop;
     int32_t stop[SEQMIX_MAX_STOP];    /* tokens that end a text */
+    int32_t bos;                      /* and the one that begins it; -1: not said */
     uint8_t mixer[SEQMIX_MAX_LAYERS]; /* seqmix_kind of a layer */
     uint8_t ffn[SEQMIX_MAX_LAYERS];   /* and of what follows it in the same layer: NONE, MLP or MOE */
     struct {
@@ -62,6 +63,7 @@ typedef struct seqmix_config {
     } delta;
     struct {
         int64_t heads, kv_heads, head_dim, rope_dims; /* rope_dims 0 = no positions */
+        int64_t rope_sections[4]; /* pairs turned by each coordinate of a position; one and the same for text */
         float rope_base;
         bool gated, qk_norm, bias;
     } attention;

@@ -304,6 +304,17 @@ static const struct {
     {"qwen3next", "qwen3_next", SEQMIX_FAMILY_QWEN3_5, qwen},
 };
 
+/* The architectures of one family without experts come before those with. */
+const char *seqmix_config_gguf_arch(const seqmix_config *c)
+{
+    const char *arch = NULL;
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++)
+        if (strcmp(architectures[i].family_name, c->family_name) == 0 &&
+            (arch == NULL || seqmix_config_has(c, SEQMIX_KIND_MOE)))
+            arch = architectures[i].arch;
+    return arch;
+}
+
 bool seqmix_config_gguf(const seqmix_gguf *g, const char *label, seqmix_config *c, seqmix_why why)
 {
     char reason[192] = "";
@@ -319,6 +330,9 @@ bool seqmix_config_gguf(const seqmix_gguf *g, const char *label, seqmix_config *
         c->family_name = architectures[i].family_name;
         if (!sizes(&m, c)) return false;
         stop_tokens(&m, c);
+        int64_t bos = -1;
+        (void)seqmix_gguf_int(g, "tokenizer.ggml.bos_token_id", 0, c->vocab - 1, &bos, (seqmix_why){NULL, 0});
+        c->bos = (int32_t)bos;
         return architectures[i].parse(&m, c) && seqmix_config_check(c, label, why);
     }
     return seqmix_fail(why,

@@ -7,5 +7,7 @@
 #include "gguf.h"
 
 bool seqmix_config_gguf(const seqmix_gguf *gguf, const char *label, seqmix_config *config, seqmix_why why);
+/* The name that such a file has for the models of a config. */
+const char *seqmix_config_gguf_arch(const seqmix_config *config);
 
 #endif

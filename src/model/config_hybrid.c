@@ -147,6 +147,21 @@ bool seqmix_config_nemotron_h(const seqmix_reader *r, seqmix_config *c)
 
 /* ---- Qwen3.5, Qwen3-Next ---- */
 
+/* How many of the rotary pairs turn by time, height and width; by thirds where it is not said. */
+static bool rope_sections(const seqmix_reader *r, seqmix_config *c)
+{
+    int64_t n = c->attention.rope_dims / 2, *out = c->attention.rope_sections;
+    const cJSON *list = seqmix_read_node(r, "mrope_section");
+    for (int64_t i = 0; list == NULL && i < 3; i++)
+        out[i] = (n + 2 - i) / 3;
+    if (list == NULL) return true;
+    const cJSON *item = cJSON_IsArray(list) ? list->child : list;
+    for (int64_t i = 0; item != NULL && i <= 4; i++, item = item->next)
+        if (i == 4 || !seqmix_json_whole(item, 0, 256, &out[i]))
+            return seqmix_fail(r->why, "%s: mrope_section is not a list of up to 4 numbers in [0, 256]", r->label);
+    return true;
+}
+
 static bool rope(const seqmix_reader *r, seqmix_config *c)
 {
     float factor = 0.25F;
@@ -165,7 +180,7 @@ static bool rope(const seqmix_reader *r, seqmix_config *c)
         (cJSON_IsObject(scaling) && (!seqmix_read_fixed(&scaled, "rope_type", "default"))))
         return false;
     c->attention.rope_dims = (int64_t)((float)c->attention.head_dim * factor);
-    return true;
+    return rope_sections(&inner, c);
 }
 
 static bool qwen_layers(const seqmix_reader *r, seqmix_config *c)

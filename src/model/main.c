@@ -22,12 +22,13 @@ static int run_tokenize(const seqmix_options *o, seqmix_why why)
 static int run_quantize(const seqmix_options *o, seqmix_why why)
 {
     seqmix_quantized done = {0};
-    if (!seqmix_quantize_file(o->quantize, o->model_dir, o->output, &done, why)) return SEQMIX_EXIT_FAILED;
+    if (!seqmix_quantize_file(o->quantize, o->model_dir, o->output, o->workers, &done, why)) return SEQMIX_EXIT_FAILED;
     (void)fprintf(
         stderr,
         "%s: %lld tensors, %lld of another type than before (%lld whose rows %s does not divide), %.1f MiB, was %.1f\n",
         o->output, (long long)done.tensors, (long long)done.changed, (long long)done.fallbacks, o->quantize,
         (double)done.bytes_after / 1048576.0, (double)done.bytes_before / 1048576.0);
+    if (done.note[0] != '\0') (void)fprintf(stderr, "%s: %s\n", o->output, done.note);
     return 0;
 }
 

@@ -174,6 +174,15 @@ seqmix_model *seqmix_model_open(const char *path, seqmix_why why)
     return m;
 }
 
+bool seqmix_model_each_tensor(seqmix_model *m, bool (*tell)(void *listener, const seqmix_bound *t, seqmix_why why),
+                              void *listener, seqmix_why why)
+{
+    seqmix_arena counting = {NULL, 0, 0};
+    seqmix_binder b = {.weights = &m->weights, .arena = &counting, .tell = tell, .listener = listener, .why = why};
+    bind_model(m, &b);
+    return !b.failed;
+}
+
 /* Parameters laid out in host memory by `b`, whose arena is given. */
 static bool fill(seqmix_model *m, seqmix_binder *b, char **memory, seqmix_why why)
 {

@@ -31,6 +31,10 @@ seqmix_model *seqmix_model_open(const char *path, seqmix_why why);
 bool seqmix_model_prepare(seqmix_model *model, seqmix_ctx *ctx, bool device, seqmix_why why);
 void seqmix_model_close(seqmix_model *model);
 
+/* Tells `tell` of each tensor that an opened model of safetensors has, under its name in GGUF. */
+bool seqmix_model_each_tensor(seqmix_model *model, bool (*tell)(void *listener, const seqmix_bound *t, seqmix_why why),
+                              void *listener, seqmix_why why);
+
 /* One forward pass. */
 seqmix_status seqmix_model_forward(const seqmix_model *model, seqmix_pass *pass);
 

@@ -12,14 +12,16 @@ const char seqmix_usage[] =
     "       seqmix-run tokenize MODEL TEXT\n"
     "       seqmix-run info MODEL [--json]\n"
     "       seqmix-run parity DIR [--json]\n"
-    "       seqmix-run --quantize TYPE IN.gguf OUT.gguf\n"
+    "       seqmix-run --quantize TYPE MODEL OUT.gguf [--workers W]\n"
     "\n"
     "Runs a model: the prompt in chunks, then token by token, on the same weights and state. MODEL is a directory in "
     "the\n"
     "Hugging Face layout (config.json, model.safetensors or shards, tokenizer.json) or a GGUF file. Families: "
     "Mamba-1,\n"
     "Mamba-2, Nemotron-H (dense, MoE), Qwen3.5 (dense, MoE), Qwen3-Next. info tells sizes, types and memory; parity\n"
-    "compares every checkpoint below DIR with the logits and tokens expected of it.\n"
+    "compares every checkpoint below DIR with the logits and tokens expected of it. --quantize makes a GGUF file of "
+    "MODEL\n"
+    "with its matrices in F32, F16, BF16, Q8_0, Q4_0, Q5_0, Q5_1, IQ4_NL, Q4_K, Q5_K or Q6_K.\n"
     "\n"
     "  --prompt TEXT       the text to go on from\n"
     "  --prompt-file FILE  the same from a file; - is standard input\n"
@@ -203,7 +205,7 @@ static bool check(const seqmix_options *o, seqmix_why why)
     int given = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->tokens_given ? 1 : 0) + (o->batch_file != NULL);
     if (o->command == SEQMIX_COMMAND_TOKENIZE)
         return (given == 1 && !o->tokens_given && o->batch_file == NULL) || seqmix_fail(why, "tokenize needs one TEXT");
-    if (o->quantize != NULL && o->output == NULL) return seqmix_fail(why, "--quantize needs IN.gguf and OUT.gguf");
+    if (o->quantize != NULL && o->output == NULL) return seqmix_fail(why, "--quantize needs MODEL and OUT.gguf");
     bool needs_prompt = o->command == SEQMIX_COMMAND_RUN && !o->bench && o->quantize == NULL;
     if (given != (needs_prompt ? 1 : 0))
         return seqmix_fail(why,

@@ -6,14 +6,15 @@
  *     fit_scale    x = s*q            q in [low, high], or values out of a table
  *     fit_offset   x = s*q - m        q in [0, high], m >= 0 or free
  *
- * Then s and m are rounded to what the format stores, and q is chosen once more for these.
+ * Then s and m are rounded to what the format stores, and q is chosen once more for these. Sums go by lanes, which compilers
+ * make vectors of.
  */
 #include <math.h>
 
 #include "half.h"
 #include "quantize.h"
 
-enum { SMALL = 32, BIG = 256, STEPS = 12 };
+enum { SMALL = 32, BIG = 256, STEPS = 12, LANES = 8 };
 
 static const int8_t iq4_nl_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
@@ -63,23 +64,42 @@ static float inverse(float scale)
 
 /* ---------------------------------------------------------------- the two searches */
 
-/* `low` 0: the table. */
+/* The sum of a*b, n a whole number of lanes. */
+static float dot(const float *a, const float *b, int n)
+{
+    float lane[LANES] = {0};
+    for (int i = 0; i < n; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += a[i + l] * b[i + l];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+/* The numbers next to x times a trial; `low` 0: out of the table. */
+static void round_all(const float *x, int n, float trial, int low, int high, float *q)
+{
+    for (int i = 0; i < n && low != 0; i++)
+        q[i] = (float)nearest(x[i] * trial, low, high);
+    for (int i = 0; i < n && low == 0; i++)
+        q[i] = iq4_nl_values[0];
+    for (int k = 1; k < 16 && low == 0; k++) {
+        const float middle = (float)(iq4_nl_values[k - 1] + iq4_nl_values[k]) / 2;
+        const float step = (float)(iq4_nl_values[k] - iq4_nl_values[k - 1]);
+        for (int i = 0; i < n; i++)
+            q[i] += x[i] * trial > middle ? step : 0;
+    }
+}
+
+/* `low` 0: the table. n is SMALL or half of it. */
 static float fit_scale(const float *x, int n, int low, int high)
 {
-    const bool table = low == 0;
-    const float extreme = largest_magnitude(x, n), top = table ? -127 : (float)low;
+    const float extreme = largest_magnitude(x, n), top = low == 0 ? -127 : (float)low;
     float best = 0, best_gain = 0;
     if (fabsf(extreme) < 0x1p-100f) return 0;
     for (int step = -STEPS; step <= STEPS; step++) {
         for (int sign = 1; sign >= -1; sign -= 2) {
-            const float trial = (float)sign * top * (1 + (float)step * 0.015f) / extreme;
-            float xq = 0, qq = 0;
-            for (int i = 0; i < n; i++) {
-                const float q =
-                    table ? (float)iq4_nl_values[nearest_value(x[i] * trial)] : (float)nearest(x[i] * trial, low, high);
-                xq += x[i] * q;
-                qq += q * q;
-            }
+            float q[SMALL];
+            round_all(x, n, (float)sign * top * (1 + (float)step * 0.015f) / extreme, low, high, q);
+            const float xq = dot(x, q, n), qq = dot(q, q, n);
             if (qq > 0 && xq * xq > best_gain * qq) {
                 best_gain = xq * xq / qq;
                 best = xq / qq;
@@ -93,17 +113,14 @@ struct fit {
     float scale, offset;
 };
 
-/* The least squares of x = s*q - m for given q; the offset is not below 0 unless it is free. */
-static struct fit solve(const float *x, const float *q, int n, bool free)
+static const float ones[SMALL] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* The least squares of x = s*q - m for given q, where x sums to sum_x; the offset is not below 0 unless it is free. */
+static struct fit solve(const float *x, const float *q, float sum_x, bool free)
 {
-    float sum_q = 0, sum_qq = 0, sum_x = 0, sum_xq = 0;
-    for (int i = 0; i < n; i++) {
-        sum_q += q[i];
-        sum_qq += q[i] * q[i];
-        sum_x += x[i];
-        sum_xq += x[i] * q[i];
-    }
-    const float count = (float)n, determinant = count * sum_qq - sum_q * sum_q;
+    const float count = SMALL, sum_q = dot(q, ones, SMALL), sum_qq = dot(q, q, SMALL), sum_xq = dot(x, q, SMALL);
+    const float determinant = count * sum_qq - sum_q * sum_q;
     struct fit f = {0, -sum_x / count}; /* all q are equal */
     if (determinant > 0) {
         f.scale = (count * sum_xq - sum_q * sum_x) / determinant;
@@ -116,26 +133,27 @@ static struct fit solve(const float *x, const float *q, int n, bool free)
     return f;
 }
 
-static struct fit fit_offset(const float *x, int n, int high, bool free)
+/* Of SMALL values. */
+static struct fit fit_offset(const float *x, int high, bool free)
 {
     float low = x[0], top = x[0], best_error = HUGE_VALF;
     struct fit best = {0, 0};
-    for (int i = 1; i < n; i++) {
+    for (int i = 1; i < SMALL; i++) {
         low = x[i] < low ? x[i] : low;
         top = x[i] > top ? x[i] : top;
     }
     if (!free && low > 0) low = 0;
     if (top - low < 0x1p-100f) return (struct fit){0, -low};
+    const float sum_x = dot(x, ones, SMALL);
     for (int step = -STEPS; step <= STEPS; step++) {
         const float trial = ((float)high + (float)step * 0.1f) / (top - low);
-        float q[SMALL], error = 0;
-        for (int i = 0; i < n; i++)
+        float q[SMALL], e[SMALL];
+        for (int i = 0; i < SMALL; i++)
             q[i] = (float)nearest((x[i] - low) * trial, 0, high);
-        const struct fit f = solve(x, q, n, free);
-        for (int i = 0; i < n; i++) {
-            const float e = f.scale * q[i] - f.offset - x[i];
-            error += e * e;
-        }
+        const struct fit f = solve(x, q, sum_x, free);
+        for (int i = 0; i < SMALL; i++)
+            e[i] = f.scale * q[i] - f.offset - x[i];
+        const float error = dot(e, e, SMALL);
         if (f.scale > 0 && error < best_error) {
             best_error = error;
             best = f;
@@ -199,7 +217,7 @@ static void pack_q5_0(const float *x, uint8_t *out)
 
 static void pack_q5_1(const float *x, uint8_t *out)
 {
-    const struct fit f = fit_offset(x, SMALL, 31, true);
+    const struct fit f = fit_offset(x, 31, true);
     const float id = inverse(put_scale(out, f.scale)), m = put_scale(out + 2, -f.offset);
     int q[SMALL];
     for (int i = 0; i < SMALL; i++)
@@ -227,7 +245,7 @@ static void pack_q45_k(const float *x, int bits, uint8_t *out)
     struct fit f[8];
     float most_scale = 0, most_offset = 0;
     for (int j = 0; j < 8; j++) {
-        f[j] = fit_offset(x + j * SMALL, SMALL, high, false);
+        f[j] = fit_offset(x + j * SMALL, high, false);
         most_scale = f[j].scale > most_scale ? f[j].scale : most_scale;
         most_offset = f[j].offset > most_offset ? f[j].offset : most_offset;
     }

@@ -7,6 +7,11 @@
 
 #define SEQMIX_TOKENIZER_MAX_ID ((INT64_C(1) << 24) - 1)
 
+/* Under which a GGUF file may hold a tokenizer.json as it is. */
+#define SEQMIX_TOKENIZER_JSON_KEY "tokenizer.huggingface.json"
+/* The name that GGUF has for a pattern that cuts words, or NULL; *exact: it also implies this about NFC and whole words. */
+const char *seqmix_tokenizer_gguf_pre(const char *pattern, bool nfc, bool whole_words, bool *exact);
+
 typedef struct seqmix_builder {
     seqmix_tokenizer *t;
     seqmix_bytes scratch;

@@ -3,7 +3,7 @@
  * GGUF metadata to a tokenizer: tokenizer.ggml.model "gpt2" (byte-level BPE) with tokens, token_type, merges, pre and
  * add_bos_token. The pattern that cuts words is not in the file, only its name (`pre`); the patterns here are those of the
  * tokenizer.json files the names stand for, and NFC where those have it. An unknown name is refused: a wrong cut is a wrong
- * model.
+ * model. A file that holds the tokenizer.json itself (tokenizer.huggingface.json) is believed before all that.
  */
 #include <utf8proc.h>
 
@@ -145,10 +145,27 @@ static bool load(seqmix_builder *b, const seqmix_gguf *g)
            load_around(b, g, pre->add_bos);
 }
 
+const char *seqmix_tokenizer_gguf_pre(const char *pattern, bool nfc, bool whole_words, bool *exact)
+{
+    const char *near = NULL;
+    *exact = false;
+    for (size_t i = 0; i < sizeof pres / sizeof pres[0] && !*exact; i++) {
+        if (strcmp(pres[i].pattern, pattern) != 0) continue;
+        *exact = pres[i].nfc == nfc && pres[i].whole_words == whole_words;
+        if (near == NULL || *exact) near = pres[i].name;
+    }
+    return near;
+}
+
 seqmix_tokenizer *seqmix_tokenizer_from_gguf(const seqmix_gguf *g, const char *label, seqmix_why why)
 {
     char reason[256] = "";
     seqmix_builder b;
+    seqmix_gguf_text json;
+    seqmix_tokenizer *whole = NULL;
+    if (seqmix_gguf_string(g, SEQMIX_TOKENIZER_JSON_KEY, &json, (seqmix_why){NULL, 0}))
+        whole = seqmix_tokenizer_parse(json.bytes, json.n, SEQMIX_TOKENIZER_JSON_KEY, (seqmix_why){NULL, 0});
+    if (whole != NULL) return whole;
     bool ok = seqmix_builder_begin(&b, (seqmix_why){reason, sizeof reason}) && load(&b, g);
     if (!ok) (void)seqmix_fail(why, "%s: %s", label, reason);
     return seqmix_builder_end(&b, ok);

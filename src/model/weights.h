@@ -32,12 +32,31 @@ bool seqmix_weights_each(const seqmix_weights *w, int64_t i, const char **name, 
 /* What a value of a safetensors file becomes; GGUF files hold what came out of that. */
 typedef enum seqmix_widen { SEQMIX_WIDEN_PLAIN, SEQMIX_WIDEN_NEG_EXP, SEQMIX_WIDEN_PLUS_ONE } seqmix_widen;
 
+/* Rows that lie in `groups` equal groups of `parts` runs each. */
+typedef struct seqmix_regroup {
+    int64_t groups, parts, rows[4]; /* rows of each run in one group */
+} seqmix_regroup;
+
+/* A tensor of safetensors files that is bound, for whoever makes a GGUF file of them. */
+typedef struct seqmix_bound {
+    const char *name; /* which it has there */
+    seqmix_dtype dtype;
+    int32_t rank;
+    int64_t shape[3]; /* which the model wants; in safetensors there may be axes of length 1 besides */
+    const void *data;
+    int64_t expert; /* of a stack of matrices: which of them `data` is; -1: it is everything */
+    seqmix_widen how;
+    const seqmix_regroup *groups; /* or NULL */
+} seqmix_bound;
+
 typedef struct seqmix_binder {
     const seqmix_weights *weights;
     seqmix_arena *arena;
     seqmix_ctx *ctx;         /* widens blocks of quantised weights, in host memory; needed for filling only */
     seqmix_arena *on_device; /* where complete tensors are copied to, by `device`; NULL: they stay */
     seqmix_ctx *device;
+    bool (*tell)(void *listener, const seqmix_bound *t, seqmix_why why); /* or NULL; in the order of binding */
+    void *listener;
     const char *module; /* safetensors: between the layer and the name; "" for none */
     int64_t layer;      /* -1: outside of layers */
     bool failed;        /* then `why` says what, and later calls do nothing */
@@ -65,11 +84,7 @@ seqmix_tensor seqmix_bind_bias(seqmix_binder *b, const char *st, const char *ggu
 /* The same times the scale beside the matrix; `gguf` is their common stem, as "ffn_up". */
 seqmix_tensor seqmix_bind_scaled_bias(seqmix_binder *b, const char *st, const char *gguf, int64_t n, bool wanted);
 
-/* Rows that lie in `groups` equal groups of `parts` runs each, laid out so that run 0 of all groups comes first, then run 1
- * of all. As stored, or in f32. */
-typedef struct seqmix_regroup {
-    int64_t groups, parts, rows[4]; /* rows of each run in one group */
-} seqmix_regroup;
+/* Its rows laid out so that run 0 of all groups comes first, then run 1 of all. As stored, or in f32. */
 seqmix_tensor seqmix_bind_regrouped(seqmix_binder *b, const char *st, const char *gguf, const seqmix_regroup *how,
                                     int64_t columns, bool widen);
 
@@ -80,6 +95,10 @@ seqmix_tensor seqmix_bind_experts(seqmix_binder *b, const char *st_whole, const 
 
 /* Rows [from, from + n) of a matrix, or of each expert's. */
 seqmix_tensor seqmix_rows_of(seqmix_tensor matrix, int64_t from, int64_t n);
+/* n elements of f32, bf16 or f16 from any address. */
+void seqmix_widen_row(seqmix_dtype dtype, const void *data, int64_t n, seqmix_widen how, float *out);
+/* What has been copied need not stay in memory besides: the pages of the file are read again should anyone ask. */
+void seqmix_let_go(const void *data, size_t bytes);
 /* Bytes of n elements of a dtype; n is a whole number of blocks. */
 size_t seqmix_dtype_bytes(seqmix_dtype dtype, int64_t n);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "chat.h"
+#include "export.h"
 #include "fuzz.h"
 #include "gguf.h"
 #include "tokenizer.h"
@@ -81,6 +82,40 @@ static void run_gguf(const uint8_t *data, size_t size)
     free(file);
 }
 
+static void same_ids(seqmix_tokenizer *a, seqmix_tokenizer *b, const uint8_t *text, size_t n)
+{
+    seqmix_ids x = {0}, y = {0};
+    bool ok = seqmix_tokenizer_encode(a, text, n, true, &x, (seqmix_why){NULL, 0});
+    seqmix_must(seqmix_tokenizer_encode(b, text, n, true, &y, (seqmix_why){NULL, 0}) == ok);
+    seqmix_must(!ok || (x.n == y.n && (x.n == 0 || memcmp(x.data, y.data, x.n * sizeof *x.data) == 0)));
+    free(x.data);
+    free(y.data);
+}
+
+/* As metadata of GGUF it stays the tokenizer that it was. */
+static void run_export(seqmix_tokenizer *t, const uint8_t *json, size_t size, const uint8_t *text, size_t n)
+{
+    static seqmix_config config = {.bos = -1};
+    char why[256] = "", note[256] = "";
+    seqmix_draft d = {.alignment = 32};
+    seqmix_bytes head = {0};
+    seqmix_gguf g;
+    config.vocab = seqmix_tokenizer_size(t) + 3;
+    if (config.vocab > 4096) return; /* a list of unused tokens, otherwise */
+    seqmix_must(seqmix_export_tokenizer_json(json, size, &config, &d, (seqmix_why){note, sizeof note},
+                                             (seqmix_why){why, sizeof why}));
+    seqmix_must(seqmix_draft_head(&d, &head));
+    seqmix_must(seqmix_gguf_parse(head.data, head.n, "export", &g, (seqmix_why){why, sizeof why}));
+    seqmix_tokenizer *back = seqmix_tokenizer_from_gguf(&g, "export", (seqmix_why){why, sizeof why});
+    seqmix_must(back != NULL);
+    same_ids(t, back, text, n < MAX_TEXT ? n : MAX_TEXT);
+    same_ids(t, back, (const uint8_t *)"It's 12 o'clock,\n  isn't it? a<s>b", 34);
+    seqmix_tokenizer_free(back);
+    seqmix_gguf_close(&g);
+    seqmix_draft_free(&d);
+    free(head.data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char why[256] = "";
@@ -92,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n = end != NULL ? (size_t)(end - data) : size;
     seqmix_tokenizer *t = seqmix_tokenizer_parse(data, n, "fuzz", (seqmix_why){why, sizeof why});
     seqmix_must(t != NULL || why[0] != '\0');
+    if (t != NULL) run_export(t, data, n, end != NULL ? end + 1 : data, end != NULL ? size - n - 1 : size);
     if (t != NULL) run_texts(t, end != NULL ? end + 1 : data, end != NULL ? size - n - 1 : size);
     return 0;
 }

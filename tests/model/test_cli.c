@@ -279,6 +279,20 @@ START_TEST(other_commands)
 }
 END_TEST
 
+START_TEST(quantize_command)
+{
+    char out[256], arguments[1024];
+    (void)snprintf(out, sizeof out, "%s", in_dir(temporary_dir(), "a.gguf"));
+    (void)snprintf(arguments, sizeof arguments, "--quantize Q8_0 %s %s --workers 2 2>&1", golden("models/qwen35"), out);
+    expect(arguments, 0, "a.gguf: tokenizer.json is inside");
+    (void)snprintf(arguments, sizeof arguments, "%s --prompt 'In the beginning' -n 3 --json 2>/dev/null", out);
+    expect(arguments, 0, "\"dtype\":\"Q8_0\"");
+    expect("--quantize Q8_0 x 2>&1", 2, "--quantize needs MODEL and OUT.gguf");
+    (void)snprintf(arguments, sizeof arguments, "--quantize Q8_0 /nonexistent %s 2>&1", out);
+    expect(arguments, 1, "seqmix-run: /nonexistent/config.json: No such file");
+}
+END_TEST
+
 /* Without -n's end, only the stop token or a signal ends a run. */
 START_TEST(interrupt)
 {
@@ -306,6 +320,7 @@ int main(void)
     tcase_add_test(cases, golden_tokens);
     tcase_add_loop_test(cases, batch_like_solo, 0, 3);
     tcase_add_test(cases, other_commands);
+    tcase_add_test(cases, quantize_command);
     tcase_add_test(cases, interrupt);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "draft.h"
 #include "quantize.h"
 #include "support.h"
 
@@ -200,7 +201,7 @@ static bool quantize(const char *dir, const char *type, const char *in, const ch
     (void)snprintf(from, sizeof from, "%s/%s", dir, in);
     (void)snprintf(to, sizeof to, "%s/%s", dir, out);
     why[0] = '\0';
-    return seqmix_quantize_file(type, from, to, &done, (seqmix_why){why, 256});
+    return seqmix_quantize_file(type, from, to, 1, &done, (seqmix_why){why, 256});
 }
 
 START_TEST(test_file)
@@ -241,7 +242,7 @@ START_TEST(test_refused)
     const char *dir = temporary_dir();
     char why[256];
     write_model(dir, false);
-    judge(quantize(dir, "Q3_K", "in.gguf", "out.gguf", why), why, "'Q3_K' is none of F16, BF16, Q8_0", "type");
+    judge(quantize(dir, "Q3_K", "in.gguf", "out.gguf", why), why, "'Q3_K' is none of F32, F16, BF16, Q8_0", "type");
     judge(quantize(dir, "Q8_0", "none.gguf", "out.gguf", why), why, "none.gguf: No such file", "missing");
     judge(quantize(dir, "Q8_0", "in.gguf", "none/out.gguf", why), why, "out.gguf.partial: No such file", "folder");
     ck_assert(quantize(dir, "Q8_0", "in.gguf", "out.gguf", why));
@@ -254,6 +255,89 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- runs of rows */
+
+enum { PARTS = 3, PART_ROWS = 2500, ROW = 64, ALL_ROWS = PARTS * PART_ROWS };
+
+static float parts[PARTS][PART_ROWS * ROW];
+
+static seqmix_draft_tensor *add_parts(seqmix_draft *d, const char *name, seqmix_dtype becomes)
+{
+    seqmix_draft_tensor *t = seqmix_draft_tensor_add(d, PARTS);
+    ck_assert(t != NULL);
+    (void)snprintf(t->name, sizeof t->name, "%s", name);
+    t->rank = 2;
+    t->shape[0] = ALL_ROWS;
+    t->shape[1] = ROW;
+    t->from = SEQMIX_F32;
+    t->type = seqmix_gguf_dtype_type(becomes);
+    for (int p = 0; p < PARTS; p++)
+        t->parts[p] = parts[p];
+    return t;
+}
+
+/* More rows than one run has, in parts that runs do not end with, rows and columns in another order. */
+START_TEST(test_runs)
+{
+    const char *dir = temporary_dir();
+    char why[256] = "";
+    const seqmix_why to = {why, sizeof why};
+    for (int64_t i = 0; i < ALL_ROWS * ROW; i++)
+        parts[i / (PART_ROWS * ROW)][i % (PART_ROWS * ROW)] = (float)i;
+    for (int64_t workers = 1; workers <= 5; workers += 2) {
+        seqmix_draft d = {.alignment = 32};
+        seqmix_gguf g;
+        seqmix_draft_tensor *t = add_parts(&d, "sorted", SEQMIX_F32);
+        t->rows = malloc(PART_ROWS * sizeof *t->rows);
+        t->columns = malloc(ROW * sizeof *t->columns);
+        ck_assert(t->rows != NULL && t->columns != NULL);
+        for (int64_t r = 0; r < PART_ROWS; r++)
+            t->rows[r] = r * 7 % PART_ROWS;
+        for (int64_t c = 0; c < ROW; c++)
+            t->columns[c] = ROW - 1 - c;
+        (void)add_parts(&d, "plain", SEQMIX_F32);
+        ck_assert_msg(seqmix_draft_write(&d, in_dir(dir, "a.gguf"), workers, NULL, to), "%s", why);
+        seqmix_draft_free(&d);
+        ck_assert_msg(seqmix_gguf_open(in_dir(dir, "a.gguf"), &g, to), "%s", why);
+        const float *sorted = seqmix_gguf_find(&g, "sorted")->data, *plain = seqmix_gguf_find(&g, "plain")->data;
+        for (int64_t r = 0; r < ALL_ROWS; r++)
+            for (int64_t c = 0; c < ROW; c++) {
+                const int64_t from = r / PART_ROWS * PART_ROWS + r % PART_ROWS * 7 % PART_ROWS;
+                ck_assert(sorted[r * ROW + c] == (float)(from * ROW + ROW - 1 - c));
+                ck_assert(plain[r * ROW + c] == (float)(r * ROW + c));
+            }
+        seqmix_gguf_close(&g);
+    }
+}
+END_TEST
+
+/* Of two errors the first in the file is told, though the second comes sooner. */
+START_TEST(test_first_error)
+{
+    static float late[4096 * 64], soon[64];
+    char why[256] = "";
+    seqmix_draft d = {.alignment = 32};
+    const float *data[] = {late, soon};
+    const int64_t rows[] = {COUNT(late) / 64, 1};
+    late[COUNT(late) - 1] = soon[0] = NAN;
+    for (int i = 0; i < 2; i++) {
+        seqmix_draft_tensor *t = seqmix_draft_tensor_add(&d, 1);
+        ck_assert(t != NULL);
+        (void)snprintf(t->name, sizeof t->name, "tensor %d", i);
+        t->rank = 2;
+        t->shape[0] = rows[i];
+        t->shape[1] = 64;
+        t->from = SEQMIX_F32;
+        t->type = seqmix_gguf_dtype_type(SEQMIX_IQ4_NL);
+        t->parts[0] = data[i];
+    }
+    fill(late, COUNT(late) - 1, 1);
+    judge(seqmix_draft_write(&d, in_dir(temporary_dir(), "a.gguf"), 2, NULL, (seqmix_why){why, sizeof why}), why,
+          "tensor 'tensor 0' holds a value that is not finite", "two NaNs");
+    seqmix_draft_free(&d);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("quantize");
@@ -263,6 +347,8 @@ int main(void)
     tcase_add_test(cases, test_edges);
     tcase_add_test(cases, test_file);
     tcase_add_test(cases, test_refused);
+    tcase_add_test(cases, test_runs);
+    tcase_add_test(cases, test_first_error);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
