@@ -136,9 +136,11 @@ static void plan_deltanet(const struct seqmix_bench_entry *e, struct seqmix_benc
 {
     const int64_t HK = e->shape->deltanet.HK, HV = e->shape->deltanet.HV, DK = e->shape->deltanet.DK;
     const int64_t R = e->rows, DV = e->shape->deltanet.DV, slots = slots_of(e);
+    const int channels = e->shape->deltanet.channels != 0;
     const int32_t X = e->dtype;
     snprintf(p->dims, sizeof p->dims, "%" PRId64 "/%" PRId64 "x%" PRId64, HK, HV, DK);
     if (DK != DV) snprintf(p->dims, sizeof p->dims, "%" PRId64 "/%" PRId64 "x%" PRId64 "x%" PRId64, HK, HV, DK, DV);
+    if (channels) strncat(p->dims, " KDA", sizeof p->dims - strlen(p->dims) - 1);
     p->args.deltanet = (seqmix_deltanet_args){.struct_size = sizeof p->args.deltanet,
                                               .gate_kind = SEQMIX_GATE_SOFTPLUS,
                                               .beta_kind = SEQMIX_BETA_SIGMOID,
@@ -148,7 +150,7 @@ static void plan_deltanet(const struct seqmix_bench_entry *e, struct seqmix_benc
     add(p, FIELD(deltanet, q), SEQMIX_BENCH_ROWS, X, 3, R, HK, DK, 0);
     add(p, FIELD(deltanet, k), SEQMIX_BENCH_ROWS, X, 3, R, HK, DK, 0);
     add(p, FIELD(deltanet, v), SEQMIX_BENCH_ROWS, X, 3, R, HV, DV, 0);
-    add(p, FIELD(deltanet, gate), SEQMIX_BENCH_ROWS, X, 2, R, HV, 0, 0)->b = 0.5;
+    add(p, FIELD(deltanet, gate), SEQMIX_BENCH_ROWS, X, channels ? 3 : 2, R, HV, channels ? DK : 0, 0)->b = 0.5;
     add(p, FIELD(deltanet, beta), SEQMIX_BENCH_ROWS, X, 2, R, HV, 0, 0);
     fill(add(p, FIELD(deltanet, A), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, HV, 0, 0, 0), SEQMIX_BENCH_UNIFORM, -16, -1);
     fill(add(p, FIELD(deltanet, dt_bias), SEQMIX_BENCH_PARAM, SEQMIX_F32, 1, HV, 0, 0, 0), SEQMIX_BENCH_LOG_DT, 1e-3,
@@ -156,7 +158,7 @@ static void plan_deltanet(const struct seqmix_bench_entry *e, struct seqmix_benc
     add(p, FIELD(deltanet, state), SEQMIX_BENCH_STATE, SEQMIX_F32, 4, slots, HV, DK, DV)->cycled = e->decode;
     add(p, FIELD(deltanet, o), SEQMIX_BENCH_OUT, X, 3, R, HV, DV, 0);
     p->flops = 7.0 * (double)(R * HV * DK * DV);
-    p->exps = 3.0 * (double)(R * HV);
+    p->exps = channels ? (double)(R * HV * (3 * DK + 1)) : 3.0 * (double)(R * HV);
 }
 
 /* ---- triangular inverse: one matrix per head and n rows, as a chunked delta rule would ask for ---- */

@@ -32,6 +32,7 @@ static const struct key keys[] = {
     SIZE_KEY(scan, D), SIZE_KEY(scan, N), SIZE_KEY(scan, G),
     SIZE_KEY(ssd, H), SIZE_KEY(ssd, P), SIZE_KEY(ssd, G), SIZE_KEY(ssd, N),
     SIZE_KEY(deltanet, HK), SIZE_KEY(deltanet, HV), SIZE_KEY(deltanet, DK), SIZE_KEY(deltanet, DV),
+    FLAG_KEY(deltanet, channels),
     SIZE_KEY(norm, D), SIZE_KEY(norm, group), FLAG_KEY(norm, gated), FLAG_KEY(norm, before_gate),
     SIZE_KEY(inverse, n), SIZE_KEY(inverse, heads),
 };

@@ -7,7 +7,7 @@
  *   conv.D conv.K conv.bias             channels, width, 0|1
  *   scan.D scan.N scan.G                channels, state, groups
  *   ssd.H ssd.P ssd.G ssd.N             heads, head dim, groups, state
- *   deltanet.HK .HV .DK .DV             key heads, value heads, their dims
+ *   deltanet.HK .HV .DK .DV .channels   key heads, value heads, their dims; 1: a gate per key channel
  *   norm.D norm.group norm.gated norm.before_gate
  *   inverse.n inverse.heads             matrix size; heads that each need one matrix per n rows
  *   linear NAME I O                     one projection; may be repeated
@@ -37,7 +37,7 @@ struct seqmix_shape {
         int64_t H, P, G, N;
     } ssd;
     struct {
-        int64_t HK, HV, DK, DV;
+        int64_t HK, HV, DK, DV, channels;
     } deltanet;
     struct {
         int64_t D, group, gated, before_gate;

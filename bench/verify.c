@@ -119,16 +119,17 @@ static double inverse_norm(const double *v, int64_t n)
     return 1.0 / sqrt(sum);
 }
 
-/* One row of one value head: decay, predict, correct, write, read. `S` is [DK,DV], `u` a scratch of DV. */
-static void delta_row(double *S, const double *q, const double *k, const double *v, double decay, double beta,
-                      int64_t DK, int64_t DV, double *u, double *o)
+/* One row of one value head: decay, predict, correct, write, read. `S` is [DK,DV], `u` a scratch of DV; channel i of the key
+ * decays by decay[i % n_decays]. */
+static void delta_row(double *S, const double *q, const double *k, const double *v, const double *decay,
+                      int64_t n_decays, double beta, int64_t DK, int64_t DV, double *u, double *o)
 {
     const double q_scale = inverse_norm(q, DK) / sqrt((double)DK), k_scale = inverse_norm(k, DK);
     memset(u, 0, (size_t)DV * sizeof u[0]);
     memset(o, 0, (size_t)DV * sizeof o[0]);
     for (int64_t i = 0; i < DK; i++)
         for (int64_t j = 0; j < DV; j++)
-            u[j] += (S[i * DV + j] *= decay) * k[i] * k_scale;
+            u[j] += (S[i * DV + j] *= decay[i % n_decays]) * k[i] * k_scale;
     for (int64_t j = 0; j < DV; j++)
         u[j] = beta * (v[j] - u[j]);
     for (int64_t i = 0; i < DK; i++)
@@ -143,13 +144,15 @@ void seqmix_bench_oracle_deltanet(const struct seqmix_bench_case *c, double *con
     const double *q = get(c, values, "q"), *k = get(c, values, "k"), *v = get(c, values, "v"), *A = get(c, values, "A");
     const double *gate = get(c, values, "gate"), *dt_bias = get(c, values, "dt_bias"), *beta = get(c, values, "beta");
     double *state = get(c, values, "state"), *o = get(c, values, "o");
-    double *u = malloc((size_t)DV * sizeof u[0]);
+    const int64_t gates = c->entry.shape->deltanet.channels != 0 ? DK : 1;
+    double *u = malloc((size_t)(DV + gates) * sizeof u[0]), *decay = u != NULL ? u + DV : NULL;
     for (int64_t r = 0; r < R && u != NULL; r++)
         for (int64_t h = 0; h < HV; h++) {
             const int64_t key = (r * HK + h / (HV / HK)) * DK, row = r * HV + h;
-            const double decay = exp(A[h] * softplus(gate[row] + dt_bias[h]));
+            for (int64_t i = 0; i < gates; i++)
+                decay[i] = exp(A[h] * softplus(gate[row * gates + i] + dt_bias[h]));
             delta_row(state + ((c->entry.decode ? r : 0) * HV + h) * DK * DV, q + key, k + key, v + row * DV, decay,
-                      sigmoid(beta[row]), DK, DV, u, o + row * DV);
+                      gates, sigmoid(beta[row]), DK, DV, u, o + row * DV);
         }
     free(u);
 }

@@ -9,8 +9,12 @@
 
 struct seqmix_pool;
 
+/* A bit of the context's flags that only tests set: what SEQMIX_CTX_FAST allows is done wherever it can be, worth it or not. */
+enum { SEQMIX_CTX_FAST_ALWAYS = 1 << 30 };
+
 /* A backend's memory and clock, behind seqmix_mem_alloc and its neighbours. */
 struct seqmix_memory {
+    size_t state_bytes;                                /* of what a context keeps for it, zeros when opened */
     seqmix_status (*open)(struct seqmix_context *ctx); /* when a context is made, and its end */
     void (*close)(struct seqmix_context *ctx);
     seqmix_status (*alloc)(struct seqmix_context *ctx, size_t bytes, void **out);
@@ -40,6 +44,7 @@ struct seqmix_context {
     int64_t slots_capacity; /* a power of two > 2*max_seqs */
     double mark;            /* seqmix_elapsed's last mark, milliseconds */
     void *device_mark;      /* a device's: an event */
+    void *device_state;     /* a device's: state_bytes of its own */
     int32_t processors;     /* of a device: what its blocks run on */
     int32_t shared_bytes;   /* of a device: the most shared memory of a block */
     const char *op;         /* the op of the call in progress, for messages */

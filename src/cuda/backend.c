@@ -3,6 +3,7 @@
  * The CUDA backend: which rungs a device gets, its memory and clock, and the one place where the runtime's errors become ours.
  * A call enqueues and returns; an error of work enqueued earlier surfaces on a later call, and the message says so.
  */
+#include "cublaslt.h"
 #include "on_device.h"
 #include "status.h"
 #include "workspace.h"
@@ -27,6 +28,11 @@ static seqmix_status device_elapsed(struct seqmix_context *ctx, double *millisec
     return seqmix_cuda_mapped(ctx, error);
 }
 
+static seqmix_status open_cublaslt(struct seqmix_context *ctx)
+{
+    ON_DEVICE(ctx, (seqmix_cublaslt_open(ctx->device_state), 0));
+}
+
 static seqmix_status device_open(struct seqmix_context *ctx)
 {
     double none;
@@ -35,11 +41,17 @@ static seqmix_status device_open(struct seqmix_context *ctx)
     SEQMIX_TRY(seqmix_cuda_mapped(ctx, seqmix_cuda_shared_bytes(ctx->device, &shared_bytes)));
     ctx->processors = processors;
     ctx->shared_bytes = shared_bytes;
-    return device_elapsed(ctx, &none);
+    SEQMIX_TRY(device_elapsed(ctx, &none));
+    return ctx->rung->level > SEQMIX_LEVEL_CUDA_SIMPLE ? open_cublaslt(ctx) : SEQMIX_OK;
 }
 
 static void device_close(struct seqmix_context *ctx)
 {
+    int previous = -1;
+    if (ctx->device_state != NULL && seqmix_cuda_enter(ctx->device, &previous) == 0) {
+        seqmix_cublaslt_close(ctx->device_state);
+        seqmix_cuda_leave(ctx->device, previous);
+    }
     seqmix_cuda_forget(ctx->device_mark);
 }
 
@@ -66,6 +78,7 @@ static seqmix_status device_sync(struct seqmix_context *ctx)
 }
 
 static const struct seqmix_memory device_memory = {
+    .state_bytes = sizeof(struct seqmix_cublaslt),
     .open = device_open,
     .close = device_close,
     .alloc = device_alloc,

@@ -18,11 +18,38 @@ constexpr int HELPERS_MEET = 1, ALL_MEET = 2; /* barriers */
 /* One block's view of its work; in shared memory, since registers are few. */
 struct work {
     sequence seq;
+    int64_t segment, begin, end;    /* the rows of it that the block takes */
+    seqmix_tensor from, to;         /* pools that the block's state is read from and written to */
+    int32_t read, write;            /* their slots; -1: 0 instead, nowhere */
     int64_t head, key_head, column; /* the first column */
     int columns;                    /* of the tensors; the block may have more */
+    bool identity;                  /* the state begins as the identity, and there are no values */
     int dim;
     bool pieces; /* rows in pieces of 16 bytes */
 };
+
+/* Head `i` of all sequences' heads, the whole sequence, the columns from `column` on that a block of `width` has of `all`. */
+DV_DEV void find_work(const seqmix_deltanet_args &a, const seqmix_batch &batch, int64_t i, int64_t column, int width,
+                      int64_t all, work &w)
+{
+    const int64_t heads = a.v.shape[1];
+    const sequence seq = sequence_of(batch, a.v.shape[0], a.state, (int32_t)(i / heads));
+    w.seq = seq;
+    w.segment = 0;
+    w.begin = seq.begin;
+    w.end = seq.end;
+    w.from = a.state;
+    w.to = a.state;
+    w.read = seq.read;
+    w.write = seq.write;
+    w.head = i % heads;
+    w.key_head = key_head_of(a, w.head);
+    w.column = column;
+    w.columns = all - column < width ? (int)(all - column) : width;
+    w.identity = false;
+    w.dim = (int)a.k.shape[2];
+    w.pieces = false;
+}
 
 /* What rows of one cell are multiplied with. */
 struct cell_rows {
@@ -287,8 +314,8 @@ template <class X, int WIDTH> DV_DEV void invert(const cell<X> &c, int lane, con
                               d[e / 4][e % 4 + 1]);
 }
 
-/* Everything of the n rows from `begin` on that does not depend on the state. */
-template <class X, int WIDTH>
+/* Everything of the n rows from `begin` on that does not depend on the state; of queries only where rows have OUTPUTS. */
+template <class X, int WIDTH, bool OUTPUTS>
 DV_DEV void prepare(const seqmix_deltanet_args &a, const work &w, int64_t begin, int n, int helper, const cell<X> &c,
                     float *mix, float *inverse)
 {
@@ -297,16 +324,18 @@ DV_DEV void prepare(const seqmix_deltanet_args &a, const work &w, int64_t begin,
     const int warp = helper / 32, lane = helper % 32;
     load_rows<X, DIM>(a.k, begin * a.k.stride[0] + w.key_head * a.k.stride[1], n, w.dim, w.pieces, c.keys, p::KEYS,
                       helper);
-    load_rows<X, DIM>(a.q, begin * a.q.stride[0] + w.key_head * a.q.stride[1], n, w.dim, w.pieces, c.queries, p::KEYS,
-                      helper);
-    load_rows<X, WIDTH>(a.v, begin * a.v.stride[0] + w.head * a.v.stride[1] + w.column, n, w.columns, w.pieces,
-                        c.values, p::VALUES, helper);
+    if (OUTPUTS)
+        load_rows<X, DIM>(a.q, begin * a.q.stride[0] + w.key_head * a.q.stride[1], n, w.dim, w.pieces, c.queries,
+                          p::KEYS, helper);
+    load_rows<X, WIDTH>(a.v, begin * a.v.stride[0] + w.head * a.v.stride[1] + w.column, w.identity ? 0 : n, w.columns,
+                        w.pieces, c.values, p::VALUES, helper);
     dv_cp_async_commit();
     if (warp == 2) {
         const float g[1] = {lane < n ? gate_log(a, begin + lane, w.head, 0) : 0};
         c.rows->beta[lane] = lane < n ? beta_of(a, begin + lane, w.head) : 0;
         scan_pairs<32>(g, c.rows->high, c.rows->low);
-        if (a.qk_l2norm == 0) c.rows->key[lane] = c.rows->query[lane] = 1;
+        if (a.qk_l2norm == 0) c.rows->key[lane] = 1;
+        if (a.qk_l2norm == 0 || !OUTPUTS) c.rows->query[lane] = 1;
     }
     dv_cp_async_wait<0>();
     dv_barrier(HELPERS_MEET, HELPERS);
@@ -314,9 +343,9 @@ DV_DEV void prepare(const seqmix_deltanet_args &a, const work &w, int64_t begin,
     if (warp == 0) {
         row_products<X, true>(c.keys, c.keys, p::KEYS, d);
         if (a.qk_l2norm != 0) key_factors(d, a.eps, lane, c.rows->key);
-    } else if (warp == 1) {
+    } else if (OUTPUTS && warp == 1) {
         row_products<X, false>(c.queries, c.keys, p::KEYS, d);
-    } else if (a.qk_l2norm != 0) {
+    } else if (OUTPUTS && warp > 1 && a.qk_l2norm != 0) {
         l2_factors<X>(c.queries, p::KEYS, a.eps, helper - 64, c.rows->query);
     }
     dv_barrier(HELPERS_MEET, HELPERS);
@@ -326,7 +355,7 @@ DV_DEV void prepare(const seqmix_deltanet_args &a, const work &w, int64_t begin,
         mix_rows(*c.rows, d, lane, mix);
         __syncwarp();
         invert<X, WIDTH>(c, lane, mix, inverse);
-    } else if (warp == 1) {
+    } else if (OUTPUTS && warp == 1) {
         score_rows<X, WIDTH>(c, d, lane);
     }
 }

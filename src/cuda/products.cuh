@@ -112,6 +112,25 @@ struct products_bf16 {
             mma(d[m], a[m].high, high);
         }
     }
+    /* Values once rounded times a square. */
+    static DV_MEMBER void multiply_rounded(float (&d)[2][4], const left_keys &a, const square *at, int ld, int plane)
+    {
+        right high, low;
+        keys(high, at, ld);
+        keys(low, at + plane, ld);
+        mma(d, a.k, low);
+        mma(d, a.k, high);
+    }
+    /* Times a square that lies turned: B(k,n) at [k*ld + n]. */
+    static DV_MEMBER void multiply_turned(float (&d)[2][4], const left &a, const square *at, int ld, int plane)
+    {
+        right high, low;
+        keys_turned(high, at, ld);
+        keys_turned(low, at + plane, ld);
+        mma(d, a.low, high);
+        mma(d, a.high, low);
+        mma(d, a.high, high);
+    }
     static DV_MEMBER void put_square(square *at, int plane, float value)
     {
         const uint16_t high = dv_f32_to_bf16(value);
@@ -292,6 +311,18 @@ template <class KEYS> struct products_tf32 {
 #pragma unroll
         for (int m = 0; m < MT; m++)
             multiply_parts<true, true>(d[m], a[m].high, a[m].low, b);
+    }
+    static DV_MEMBER void multiply_rounded(float (&d)[2][4], const left_keys &a, const square *at, int ld, int)
+    {
+        right b;
+        keys_f32::pairs(b.k, at, ld, 8, 8 * ld);
+        multiply_parts<!KEYS::EXACT, true>(d, a.high, a.low, b);
+    }
+    static DV_MEMBER void multiply_turned(float (&d)[2][4], const left &a, const square *at, int ld, int)
+    {
+        right b;
+        keys_f32::pairs_turned(b.k, at, ld, 8 * ld, 8);
+        multiply_parts<true, true>(d, a.high, a.low, b);
     }
     static DV_MEMBER void put_square(square *at, int, float value)
     {

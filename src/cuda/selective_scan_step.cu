@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * selective_scan_step on cuda-sm80: the recurrence row by row. A channel has N/4 lanes, each with four states, 16 bytes of an f32
- * pool, in registers from the one read to the one write; sums over N go over those lanes in a fixed order. N <= 128; beyond,
- * cuda-simple.
+ * pool, in registers from the one read to the one write; sums over N go over those lanes in a fixed order. The warps of a block
+ * have the same channels of as many sequences, so A leaves L2 once for all of them. N <= 128; beyond, cuda-simple.
  */
 #include "ctx.h"
 #include "cuda.h"
@@ -14,7 +14,7 @@ namespace
 constexpr int THREADS = 128, WARPS = THREADS / 32, UNIT = 4;
 
 struct step_call {
-    int64_t n_tasks, warps;   /* of all sequences; of one */
+    int64_t n_tasks, warps;   /* blocks' work; warps of a sequence */
     int width;                /* lanes of a channel */
     bool pool, states, rates; /* whole units: of the pool, of B and C, of A */
 };
@@ -80,12 +80,13 @@ __global__ void __launch_bounds__(THREADS)
 {
     const int64_t channels = a.x.shape[1];
     const int lane = (int)(threadIdx.x % 32), n = lane % call.width * UNIT, states = (int)a.A.shape[1];
-    for (int64_t task = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32; task < call.n_tasks;
-         task += gridDim.x * (int64_t)WARPS) {
+    for (int64_t task = blockIdx.x; task < call.n_tasks; task += gridDim.x) {
+        const int64_t sequence_at = task / call.warps * WARPS + threadIdx.x / 32;
+        if (sequence_at >= batch.n_seqs) continue;
         const int64_t at = task % call.warps * (32 / call.width) + lane / call.width;
         const bool mine = at < channels;
         const int64_t c = mine ? at : channels - 1;
-        sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(task / call.warps));
+        sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)sequence_at);
         if (s.begin == s.end) {
             if (mine && n == 0) move_lane(a.state, {c * a.state.stride[1], a.state.stride[2], states}, s);
             continue;
@@ -113,12 +114,12 @@ template <class X, class S> static int launch_step(const seqmix_scan_args &a, vo
     while (call.width * UNIT < a.A.shape[1])
         call.width *= 2;
     call.warps = (a.x.shape[1] * call.width + 31) / 32;
-    call.n_tasks = a.batch->n_seqs * call.warps;
+    call.n_tasks = (a.batch->n_seqs + WARPS - 1) / WARPS * call.warps;
     call.pool = in_eights(a.state);
     call.states = in_eights(a.B) && in_eights(a.C);
     call.rates = in_eights(a.A);
     if (call.n_tasks == 0) return cudaSuccess;
-    return dv_launch(selective_scan_step_kernel<X, S>, blocks_for((call.n_tasks + WARPS - 1) / WARPS), dim3(THREADS), 0,
+    return dv_launch(selective_scan_step_kernel<X, S>, blocks_for(call.n_tasks), dim3(THREADS), 0,
                      static_cast<cudaStream_t>(stream), a, *a.batch, call);
 }
 

@@ -3,7 +3,8 @@
  * short_conv_rows and short_conv_step on cuda-sm80. A thread has eight channels and walks a segment of rows downwards, the last
  * K-1 rows in registers, every row read once; a segment's first K-1 rows are read again by the one above it (3 of 64 for K = 4).
  * The thread of a sequence's first segment reads the incoming state, so it alone writes states, from the rows where they lie in
- * other segments: no slot has a reader and a writer in two blocks. K 2..4; other widths are cuda-simple's.
+ * other segments: no slot has a reader and a writer in two blocks. A block has the same channels of several segments, so weights
+ * leave L2 once for all of them. K 2..4; other widths are cuda-simple's.
  */
 #include "ctx.h"
 #include "cuda.h"
@@ -15,7 +16,8 @@ namespace
 constexpr int THREADS = 128, SEGMENT = 64, AHEAD = 4; /* rows asked for at once */
 
 struct conv_call {
-    int64_t n_tasks, groups, segments; /* threads' work; eights of channels; of the longest sequence */
+    int64_t n_tasks, groups, segments; /* blocks' work; eights of channels; of the longest sequence */
+    int width;                         /* eights of channels of a block, of as many segments as it has threads for */
     /* Whole lanes: of rows; of states and of weights, whose columns lie channel after channel. */
     bool eights, state, weights;
 };
@@ -203,13 +205,17 @@ template <class X, int K> DV_DEV void open_lane(const seqmix_conv_args &a, const
 template <class X, int K>
 __global__ void __launch_bounds__(THREADS, 1) short_conv_kernel(seqmix_conv_args a, seqmix_batch batch, conv_call call)
 {
-    for (int64_t task = blockIdx.x * (int64_t)THREADS + threadIdx.x; task < call.n_tasks;
-         task += gridDim.x * (int64_t)THREADS) {
+    const int64_t across = (call.groups + call.width - 1) / call.width, down = THREADS / call.width;
+    for (int64_t task = blockIdx.x; task < call.n_tasks; task += gridDim.x) {
+        const int64_t group = task % across * call.width + (int)threadIdx.x % call.width;
+        const int64_t item = task / across * down + (int)threadIdx.x / call.width;
+        if (group >= call.groups || (int)threadIdx.x / call.width >= down || item >= batch.n_seqs * call.segments)
+            continue;
         conv_lane<K> l;
-        l.c = task % call.groups * 8;
+        l.c = group * 8;
         l.n = (int)(a.x.shape[1] - l.c < 8 ? a.x.shape[1] - l.c : 8);
-        sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(task / call.groups / call.segments));
-        const int64_t segment = task / call.groups % call.segments, begin = s.begin + segment * SEGMENT;
+        sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(item / call.segments));
+        const int64_t segment = item % call.segments, begin = s.begin + segment * SEGMENT;
         const int64_t end = s.end - begin < SEGMENT ? s.end : begin + SEGMENT;
         if (s.begin == s.end && segment == 0)
             for (int i = 0; i < l.n; i++)
@@ -233,15 +239,18 @@ template <class X, int K> static int launch_conv(const seqmix_conv_args &a, void
     conv_call call = {};
     call.groups = (a.x.shape[1] + 7) / 8;
     call.segments = a.batch->max_rows > 0 ? (a.batch->max_rows + (int64_t)SEGMENT - 1) / SEGMENT : 1;
-    call.n_tasks = a.batch->n_seqs * call.segments * call.groups;
+    call.width = call.groups < 32 ? (int)call.groups : 32;
+    const int64_t items = a.batch->n_seqs * call.segments;
+    if (items == 0 || call.groups == 0) return cudaSuccess;
+    const int64_t down = THREADS / call.width;
+    call.n_tasks = (call.groups + call.width - 1) / call.width * ((items + down - 1) / down);
     call.eights = in_eights(a.x) && in_eights(a.y);
     const int64_t bytes = a.state.dtype == SEQMIX_F32 ? 4 : 2;
     call.state = a.state.rank > 0 && a.state.stride[2] == 1 && a.state.stride[1] == K - 1 &&
                  reinterpret_cast<uintptr_t>(a.state.data) % 16 == 0 && a.state.stride[0] * bytes % 16 == 0;
     call.weights =
         a.weight.stride[1] == 1 && a.weight.stride[0] == K && reinterpret_cast<uintptr_t>(a.weight.data) % 16 == 0;
-    if (call.n_tasks == 0) return cudaSuccess;
-    return dv_launch(short_conv_kernel<X, K>, blocks_for((call.n_tasks + THREADS - 1) / THREADS), dim3(THREADS), 0,
+    return dv_launch(short_conv_kernel<X, K>, blocks_for(call.n_tasks), dim3(THREADS), 0,
                      static_cast<cudaStream_t>(stream), a, *a.batch, call);
 }
 

@@ -61,9 +61,7 @@ DV_DEV void ssd_sequence(const seqmix_ssd_args &a, const seqmix_batch &batch, co
                 for (int e = 0; e < 4; e++)
                     S[m][n][e] = T[m][n][e];
         publish<F>(b, S);
-        stage_outputs<F>(b, Y);
-        __syncthreads();
-        finish_rows<F>(a, call, b, stage, row, rows);
+        finish_rows<F>(a, call, b, stage, row, rows, Y);
         if (call.stages == 1) {
             __syncthreads();
             if (rows_next > 0) fetch_cell<F>(a, call, b, stage, row + rows, rows_next);
@@ -82,8 +80,7 @@ __global__ void __launch_bounds__(F::THREADS, 1) ssd_chunk_kernel(seqmix_ssd_arg
     ssd_block<F> b;
     b.C = memory.take<typename F::element>(F::Q * F::PITCH_N);
     b.cells = memory.take<typename F::element>(call.stages * F::CELL);
-    b.scores = memory.take<typename F::element>(F::SHARED);
-    b.Y = reinterpret_cast<float *>(b.scores);
+    b.scores = memory.take<typename F::element>(F::SCORES);
     b.state = memory.take<typename F::element>(F::tile::PLANES * F::STATE);
     b.sums = memory.take<float>(10 * F::Q);
     b.warp_row = (int)(threadIdx.x / 32 % F::BANDS);

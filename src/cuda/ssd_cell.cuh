@@ -15,16 +15,12 @@ template <class X_, int N_, int P_, int Q_> struct ssd_form {
     static constexpr int M_TILES = N / BANDS / 16, P_TILES = P / 16; /* of a warp: 16 x 8 tiles of S; and of Y */
     static constexpr int PITCH_N = N + tile::PAD_ROWS, PITCH_X = P + tile::PAD_ROWS, PITCH_S = P + tile::PAD_COLUMNS;
     static constexpr int PITCH_SCORES = Q + tile::PAD_ROWS;
-    /* Y in f32, the first and the second four of every eight columns apart, so that rows go out in whole lanes without conflicts */
-    static constexpr int SECOND = (P / 2 + 15) / 32 * 32 + 16, PITCH_Y = (SECOND + P / 2 + 27) / 32 * 32 + 4;
-    static constexpr int Y_ELEMENTS = Q * PITCH_Y * (int)(4 / sizeof(element));
     static constexpr int CELL = Q * PITCH_N + Q * PITCH_X; /* elements of B and X */
     static constexpr int SCORES = tile::PLANES * Q * PITCH_SCORES;
-    static constexpr int SHARED = SCORES > Y_ELEMENTS ? SCORES : Y_ELEMENTS; /* scores, then Y */
-    static constexpr int STATE = N * PITCH_S;                                /* a plane of S */
+    static constexpr int STATE = N * PITCH_S; /* a plane of S */
     static size_t shared(int stages)
     {
-        const int elements = Q * PITCH_N + stages * CELL + SHARED + tile::PLANES * STATE;
+        const int elements = Q * PITCH_N + stages * CELL + SCORES + tile::PLANES * STATE;
         return (size_t)elements * sizeof(element) + 10 * Q * sizeof(float) + 64;
     }
 };
@@ -51,7 +47,7 @@ DV_DEV float decay_between(float4 i, float4 j)
 /* What a block works on. */
 template <class F> struct ssd_block {
     typename F::element *C, *cells, *state, *scores;
-    float *Y, *sums; /* Y takes the place of the scores; sums of two cells in turn */
+    float *sums; /* of two cells in turn */
     sequence s;
     int64_t h, group, p0;
     int columns, warp_row, half;
@@ -360,49 +356,98 @@ template <class F> DV_DEV void publish(const ssd_block<F> &b, const float (&S)[F
             }
 }
 
-template <class F> DV_DEV void stage_outputs(const ssd_block<F> &b, const float (&Y)[F::P_TILES][4])
+/* The first n <= 2 of two, in one access where `pairs` allows it. */
+template <class X> DV_DEV void load_two(const uint16_t *at, int n, bool pairs, float (&v)[2])
 {
-#pragma unroll
-    for (int n = 0; n < F::P_TILES; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e += 2)
-            dv_stv(reinterpret_cast<float2 *>(b.Y + (16 * b.warp_row + lane_g() + 4 * e) * F::PITCH_Y +
-                                              b.half * (F::P / 4) + 4 * n + lane_t() / 2 * F::SECOND +
-                                              lane_t() % 2 * 2),
-                   float2{TILE_UNSCALE * Y[n][e], TILE_UNSCALE * Y[n][e + 1]});
+    if (pairs && n >= 2) {
+        const unsigned two = dv_ldv(reinterpret_cast<const unsigned *>(at));
+        v[0] = X::up((uint16_t)two);
+        v[1] = X::up((uint16_t)(two >> 16));
+        return;
+    }
+    v[0] = n > 0 ? X::up(at[0]) : 0;
+    v[1] = n > 1 ? X::up(at[1]) : 0;
 }
 
-/* Skip term, gate, and out. */
+template <class X> DV_DEV void load_two(const float *at, int n, bool pairs, float (&v)[2])
+{
+    if (pairs && n >= 2) {
+        const float2 two = dv_ldv(reinterpret_cast<const float2 *>(at));
+        v[0] = two.x;
+        v[1] = two.y;
+        return;
+    }
+    v[0] = n > 0 ? at[0] : 0;
+    v[1] = n > 1 ? at[1] : 0;
+}
+
+template <class X> DV_DEV void store_two(uint16_t *at, int n, bool pairs, const float (&v)[2])
+{
+    if (pairs && n >= 2) {
+        dv_stv(reinterpret_cast<unsigned *>(at), (unsigned)X::down(v[0]) | (unsigned)X::down(v[1]) << 16);
+        return;
+    }
+    if (n > 0) at[0] = X::down(v[0]);
+    if (n > 1) at[1] = X::down(v[1]);
+}
+
+template <class X> DV_DEV void store_two(float *at, int n, bool pairs, const float (&v)[2])
+{
+    if (pairs && n >= 2) {
+        dv_stv(reinterpret_cast<float2 *>(at), float2{v[0], v[1]});
+        return;
+    }
+    if (n > 0) at[0] = v[0];
+    if (n > 1) at[1] = v[1];
+}
+
+/* Neighbours of a row in shared memory, the first at an even column. */
+DV_DEV void two_of(const uint16_t *at, float (&v)[2])
+{
+    load_two<as_bf16>(at, 2, true, v);
+}
+DV_DEV void two_of(const float *at, float (&v)[2])
+{
+    load_two<as_f32>(at, 2, true, v);
+}
+
+/* Skip term, gate, and out, from where the products left Y: a quarter of a warp writes 16 or 32 bytes of a row. */
 template <class F>
 DV_DEV void finish_rows(const seqmix_ssd_args &a, const ssd_call &call, const ssd_block<F> &b, int stage, int64_t row,
-                        int rows)
+                        int rows, const float (&Y)[F::P_TILES][4])
 {
     typedef typename F::X X;
     const int64_t skip_at = b.h * a.skip.stride[0];
     const float skip = a.skip.rank == 1 ? get(a.skip, skip_at) : 0;
-    for (int i = (int)threadIdx.x; i < rows * (F::P / 8); i += F::THREADS) {
-        const int r = i / (F::P / 8), q = i % (F::P / 8), left = b.columns - 8 * q;
-        if (left <= 0) continue;
-        const int64_t p = b.p0 + 8 * q;
-        const float4 first = dv_ldv(reinterpret_cast<const float4 *>(b.Y + r * F::PITCH_Y + 4 * q));
-        const float4 second = dv_ldv(reinterpret_cast<const float4 *>(b.Y + r * F::PITCH_Y + 4 * q + F::SECOND));
-        float y[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-        if (present(a.skip)) {
-            float x[8];
-            F::tile::load_row(b.X(stage) + r * F::PITCH_X + 8 * q, x);
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                if (e < left)
-                    y[e] += (a.skip.rank == 2 ? get(a.skip, skip_at + (p + e) * a.skip.stride[1]) : skip) * x[e];
-        }
-        if (present(a.z)) {
-            float z[8];
-            load_some<X>(elements<X>(a.z) + (row + r) * a.z.stride[0] + b.h * a.z.stride[1] + p, left, call.eights, z);
+    for (int e = 0; e < 4; e += 2) {
+        const int r = 16 * b.warp_row + lane_g() + 4 * e, first = b.half * (F::P / 2) + 2 * lane_t();
+        if (r >= rows) continue;
+        const typename F::element *x_row = b.X(stage) + r * F::PITCH_X;
+        const int64_t z_at = (row + r) * a.z.stride[0] + b.h * a.z.stride[1] + b.p0;
+        const int64_t y_at = (row + r) * a.y.stride[0] + b.h * a.y.stride[1] + b.p0;
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                y[e] *= silu(z[e]);
+        for (int n = 0; n < F::P_TILES; n++) {
+            const int p = first + 8 * n, left = b.columns - p;
+            if (left <= 0) continue;
+            float y[2] = {TILE_UNSCALE * Y[n][e], TILE_UNSCALE * Y[n][e + 1]};
+            if (present(a.skip)) {
+                float x[2];
+                two_of(x_row + p, x);
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    if (i < left)
+                        y[i] +=
+                            (a.skip.rank == 2 ? get(a.skip, skip_at + (b.p0 + p + i) * a.skip.stride[1]) : skip) * x[i];
+            }
+            if (present(a.z)) {
+                float z[2];
+                load_two<X>(elements<X>(a.z) + z_at + p, left, call.eights, z);
+                y[0] *= silu(z[0]);
+                y[1] *= silu(z[1]);
+            }
+            store_two<X>(elements<X>(a.y) + y_at + p, left, call.eights, y);
         }
-        store_some<X>(elements<X>(a.y) + (row + r) * a.y.stride[0] + b.h * a.y.stride[1] + p, left, call.eights, y);
     }
 }
 

@@ -72,8 +72,9 @@ seqmix_status seqmix_context_create(const seqmix_ctx_desc *caller, seqmix_ctx **
     while (ctx->slots_capacity <= 2 * (int64_t)ctx->max_seqs)
         ctx->slots_capacity *= 2;
     ctx->slots = malloc((size_t)ctx->slots_capacity * sizeof *ctx->slots);
+    if (rung->memory != NULL) ctx->device_state = calloc(1, rung->memory->state_bytes);
     const bool wants_pool = ctx->parallel == NULL && ctx->n_workers > 1;
-    if (ctx->slots == NULL) {
+    if (ctx->slots == NULL || (rung->memory != NULL && ctx->device_state == NULL)) {
         seqmix_context_destroy(&ctx->pub);
         return seqmix_fail_text(why, why_len, SEQMIX_ERR_OUT_OF_MEMORY, "no memory for max_seqs=%d",
                                 (int)desc.max_seqs);
@@ -102,6 +103,7 @@ void seqmix_context_destroy(seqmix_ctx *pub)
     if (ctx == NULL) return;
     if (ctx->rung->memory != NULL) ctx->rung->memory->close(ctx);
     seqmix_pool_destroy(ctx->pool);
+    free(ctx->device_state);
     free(ctx->slots);
     free(ctx);
 }

@@ -79,7 +79,10 @@ static bool lay_deltanet(const struct seqmix_shape *s, int64_t R, seqmix_dtype x
     LAY(a->q, x, R, s->deltanet.HK, s->deltanet.DK);
     LAY(a->k, x, R, s->deltanet.HK, s->deltanet.DK);
     LAY(a->v, x, R, s->deltanet.HV, s->deltanet.DV);
-    LAY(a->gate, x, R, s->deltanet.HV);
+    if (s->deltanet.channels != 0)
+        LAY(a->gate, x, R, s->deltanet.HV, s->deltanet.DK);
+    else
+        LAY(a->gate, x, R, s->deltanet.HV);
     LAY(a->beta, x, R, s->deltanet.HV);
     LAY(a->A, SEQMIX_F32, s->deltanet.HV);
     LAY(a->dt_bias, SEQMIX_F32, s->deltanet.HV);

@@ -326,9 +326,10 @@ bool check_run(seqmix_ctx *ctx, struct call *call, struct verdict *verdict);
 bool check_run_on_device(seqmix_ctx *ctx, struct call *call, size_t bytes, struct verdict *verdict);
 /* How calls run on a device. `replay`: recorded while everything in memory is -1 or NaN, run like that, then run on the call's
  * contents. `broken`: run first on arrays full of any numbers, whose outcome is not looked at, then on arrays that say what the
- * call's say by numbers out of range. What is judged is the last run. */
+ * call's say by numbers out of range. What is judged is the last run. `fast`: contexts with SEQMIX_CTX_FAST whose forms are
+ * always taken; bits are not compared then. */
 extern struct check_ways {
-    bool replay, broken;
+    bool replay, broken, fast;
 } check_ways;
 int64_t check_grain(seqmix_ctx *ctx, const struct call *call);
 /* The call on a bare table (oracles). The result owns f64 outputs and a f64 pool when `wide`. */

@@ -17,6 +17,7 @@ static const char usage[] =
     "  --filter GLOB  only cases whose id op:dtype:class:variant matches, e.g. 'ssd_*:f32:*'\n"
     "  --replay       on a device: every call recorded on other contents, then replayed on its own\n"
     "  --broken       on a device: slots, row bounds and checkpoints out of range, which are clamped\n"
+    "  --fast         contexts with SEQMIX_CTX_FAST, its forms wherever they can be taken; bits are not compared\n"
     "  --quick        a few cases of every class; --full all of them\n"
     "Exit status: 0 all passed, 1 something failed, 2 a wrong command line.\n";
 
@@ -74,6 +75,8 @@ int main(int argc, char **argv)
             check_ways.replay = true;
         } else if (strcmp(arg, "--broken") == 0) {
             check_ways.broken = true;
+        } else if (strcmp(arg, "--fast") == 0) {
+            check_ways.fast = true;
         } else if (strcmp(arg, "--rung") == 0) {
             options.rung = value_of(argc, argv, &i);
         } else if (strcmp(arg, "--filter") == 0) {

@@ -46,6 +46,7 @@ static seqmix_ctx *open_context(const struct seqmix_kernels *table, int32_t n_wo
     seqmix_ctx *ctx;
     if (seqmix_ctx_create(seqmix_get_api(SEQMIX_ABI_VERSION), &desc, &ctx, why, why_len) != SEQMIX_OK) return NULL;
     ((struct seqmix_context *)(void *)ctx)->rung = table;
+    if (check_ways.fast) ((struct seqmix_context *)(void *)ctx)->flags |= SEQMIX_CTX_FAST | SEQMIX_CTX_FAST_ALWAYS;
     return ctx;
 }
 

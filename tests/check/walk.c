@@ -58,6 +58,7 @@ static void walk_op(const struct check_options *options, const struct rung *rung
 {
     for (int name = 0; name < CLASS_COUNT; name++) {
         const struct class_use *use = check_use(op, (enum check_class)name);
+        if (check_ways.fast && name >= CLASS_FIRST_PROPERTY) break;
         for (int64_t i = 0; use != NULL && i < use->variants[options->level]; i++) {
             char id[96];
             struct verdict verdict;

@@ -11,7 +11,10 @@ rm -rf "$folder"
 mkdir -p "$folder"
 for program; do
     case $program in
-    */seqmix-check*) EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --filter '*:*:gauss:*' ;;
+    */seqmix-check*)
+        EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --filter '*:*:gauss:*'
+        EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --fast --filter 'deltanet_chunk*:*:gauss:249'
+        ;;
     *) EMU_RECORD=$folder "$program" ;;
     esac
 done
