@@ -21,18 +21,18 @@ static const double GIGA = 1e9, MICRO = 1e-6;
 /* ---- the shapes of the issue, and some so small that a call is all overhead ---- */
 
 static const struct seqmix_shape qwen = {
-    .name = "qwen3.5-9b", .conv = {8192, 4, 0}, .deltanet = {16, 32, 128, 128}, .inverse = {64, 32}};
+    .name = "qwen3.5-9b", .conv = {8192, 4, 0}, .deltanet = {16, 32, 128, 128, 0}, .inverse = {64, 32}};
 static const struct seqmix_shape nano = {.name = "nemotron-nano-9b-v2", .ssd = {128, 80, 8, 128}};
 static const struct seqmix_shape mamba = {.name = "mamba-130m", .scan = {1536, 16, 1}};
-static const struct seqmix_shape few = {.name = "four heads", .deltanet = {2, 4, 128, 128}, .ssd = {4, 80, 1, 128}};
+static const struct seqmix_shape few = {.name = "four heads", .deltanet = {2, 4, 128, 128, 0}, .ssd = {4, 80, 1, 128}};
 static const struct seqmix_shape tiny = {.name = "tiny",
                                          .conv = {1, 2, 0},
                                          .scan = {1, 1, 1},
                                          .ssd = {1, 1, 1, 1},
-                                         .deltanet = {1, 1, 1, 1},
+                                         .deltanet = {1, 1, 1, 1, 0},
                                          .norm = {1, 1, 1, 0}};
-static const struct seqmix_shape two_heads = {.name = "two heads", .deltanet = {1, 2, 1, 1}};
-static const struct seqmix_shape two_tasks = {.name = "two heads", .deltanet = {1, 2, 128, 128}};
+static const struct seqmix_shape two_heads = {.name = "two heads", .deltanet = {1, 2, 1, 1, 0}};
+static const struct seqmix_shape two_tasks = {.name = "two heads", .deltanet = {1, 2, 128, 128, 0}};
 
 /* ---- cases ---- */
 

@@ -56,7 +56,7 @@ bool parse_sizes(const char *op, const char *text, struct seqmix_shape *s)
     }
     snprintf(s->name, sizeof s->name, "%.39s", text);
     if (strncmp(op, "deltanet", 8) == 0) {
-        s->deltanet = {n[0], n[1], n[2], n[2]};
+        s->deltanet = {n[0], n[1], n[2], n[2], 0};
         return found == 3;
     }
     if (strncmp(op, "ssd", 3) == 0) {
