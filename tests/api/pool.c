@@ -176,16 +176,15 @@ END_TEST
 
 struct busy {
     atomic_bool stop, wrong;
+    seqmix_ctx *ctx;
     struct call call;
 };
 
 static void *keep_calling(void *user)
 {
     struct busy *busy = user;
-    seqmix_ctx *ctx = make_pool(2);
     while (!atomic_load(&busy->stop))
-        if (!all_ops(ctx, &busy->call)) atomic_store(&busy->wrong, true);
-    seqmix_ctx_destroy(ctx);
+        if (!all_ops(busy->ctx, &busy->call)) atomic_store(&busy->wrong, true);
     return NULL;
 }
 
@@ -195,12 +194,14 @@ START_TEST(fork_beside_calls)
     static struct busy busy;
     pthread_t thread;
     seqmix_ctx *ctx = make_pool(3);
+    busy.ctx = make_pool(2);
     ck_assert_int_eq(pthread_create(&thread, NULL, keep_calling, &busy), 0);
     for (int i = 0; i < 20; i++)
         ck_assert_int_eq(in_child(ctx, use_and_destroy), 0);
     atomic_store(&busy.stop, true);
     pthread_join(thread, NULL);
     ck_assert(!atomic_load(&busy.wrong));
+    seqmix_ctx_destroy(busy.ctx);
     seqmix_ctx_destroy(ctx);
 }
 END_TEST
