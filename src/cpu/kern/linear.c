@@ -58,6 +58,13 @@ static const uint8_t *weight_at(const struct linear *l, int64_t output, int64_t 
            seqmix_dtype_bytes(w->dtype, input);
 }
 
+/* How far apart two outputs' weights lie; 0 where there are not so many, as strides mean nothing then. */
+static int64_t bytes_of_outputs(const struct linear *l, int64_t n)
+{
+    const seqmix_tensor *w = &l->args->weight;
+    return n < l->outputs ? seqmix_dtype_bytes(w->dtype, n * w->stride[0]) : 0;
+}
+
 /* sums[n_rows][stride], to y's outputs first to first+n. */
 static void finish(const struct linear *l, int64_t row, int64_t n_rows, int64_t first, int64_t n, const float *sums,
                    int64_t stride)
@@ -325,7 +332,7 @@ static void widen_panel(const struct linear *l, int64_t output, int64_t input, i
 static void panel_rows(const struct linear *l, int64_t row, int64_t n_rows, int64_t first, int64_t n, struct scratch *s)
 {
     const int64_t panels = (n + PANEL - 1) / PANEL;
-    const int64_t ahead = seqmix_dtype_bytes(l->args->weight.dtype, l->args->weight.stride[0] * PANEL);
+    const int64_t ahead = bytes_of_outputs(l, PANEL);
     for (int64_t g = 0; g < panels; g++)
         memset(s->sums[g], 0, (size_t)n_rows * PANEL * sizeof(float));
     for (int64_t piece = 0; piece < l->pieces; piece++)
@@ -365,7 +372,7 @@ static void ready_task(void *arg, int64_t row, int32_t worker)
 static int64_t outputs_of_task(const struct linear *l, bool panel)
 {
     const int64_t share = (l->outputs + TUNE_LINEAR_TASKS - 1) / TUNE_LINEAR_TASKS;
-    const int64_t row_bytes = seqmix_dtype_bytes(l->args->weight.dtype, l->args->weight.stride[0]);
+    const int64_t row_bytes = bytes_of_outputs(l, 1);
     const int64_t streams = l->dots ? STREAMS : V_LANES;
     if (panel) return least((share + PANEL - 1) / PANEL, GROUP) * PANEL;
     int64_t length = least((share + streams - 1) / streams, STREAM / (row_bytes + 1) + 1);
