@@ -63,6 +63,7 @@ static inline int64_t widest_of(const seqmix_deltanet_args *a)
 }
 
 /* Into how many segments a call's sequences are cut; workspace for any call of no more rows and sequences. */
+extern "C" { /* so that their names keep the prefix */
 int64_t seqmix_deltanet_segment_count(const struct seqmix_context *ctx, const seqmix_deltanet_args *a);
 size_t seqmix_deltanet_segment_bytes(const struct seqmix_context *ctx, const seqmix_deltanet_args *a);
 /* Gates per key channel are deltanet_kda.cu's. */
@@ -72,5 +73,6 @@ int seqmix_deltanet_kda(const struct seqmix_context *ctx, const seqmix_deltanet_
 /* The call's cut, and enqueued what makes the states before all segments, where there are several. */
 int seqmix_deltanet_segment_states(const struct seqmix_context *ctx, const seqmix_deltanet_args *a, void *workspace,
                                    struct segments *out);
+}
 
 #endif
