@@ -36,13 +36,15 @@ static int read_part(void *user)
     enum { STREAMS = 8, LINE = 8, AHEAD = 8 * LINE, APART = 9 * LINE };
     reader_part *part = user;
     const size_t pitch = part->n / STREAMS / LINE * LINE;
+    uint64_t sum = 0;
     for (size_t i = 0; i + APART < pitch; i += LINE)
         for (size_t k = 0; k < STREAMS; k++) {
             const uint64_t *line = part->from + k * (pitch - LINE) + i;
             __builtin_prefetch(line + AHEAD);
             for (size_t w = 0; w < LINE; w++)
-                part->sum += line[w];
+                sum += line[w];
         }
+    part->sum = sum;
     return 0;
 }
 
