@@ -146,7 +146,8 @@ fi
 
 headline "AddressSanitizer and UndefinedBehaviorSanitizer"
 if build asan; then
-    suite build-asan -L '^(api|check|model|fuzz|abi|isa)$' -E '^check\.workers$'
+    # of the widths that models are run at, one is enough here
+    suite build-asan -L '^(api|check|model|fuzz|abi|isa)$' -E '^(check\.workers|model\.families_(1|64|128|512))$'
 fi
 
 headline "ThreadSanitizer"
