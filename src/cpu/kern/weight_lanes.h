@@ -4,7 +4,7 @@
  * into V_LANES lanes while they are still bytes, which is 4 to 8 times less to move than turning floats. A block-quantised value
  * is q*scale + offset with one rounding, as q*scale is exact: the f32 value that common/blocks.c gives.
  *
- * They go to a sink: into a panel [input][PANEL] of f32, or times x straight to sums. A sum goes over RUN inputs from zero, and
+ * They go to a sink: into a panel [input][PANEL] of f32, or, of blocks, times x straight to sums. A sum goes over RUN inputs from zero, and
  * the runs are added in order. The inputs come as the bytes hold them, ascending within each run, several runs in turn, so that
  * as many chains of additions are under way.
  */
@@ -120,7 +120,7 @@ LANES_INLINE void ask_rows(const uint8_t *const row[V_LANES], int64_t at, int64_
             v_prefetch((const void *)((uintptr_t)row[l] + (uintptr_t)(at + b)));
 }
 
-/* ---------------------------------------------------------------- no blocks */
+/* ---------------------------------------------------------------- no blocks: into a panel only (weight_dots.h multiplies) */
 
 /* 16 bytes of every row. */
 LANES_INLINE void plain_words(seqmix_dtype dtype, const uint8_t *const row[V_LANES], int64_t at, int input,
@@ -164,13 +164,10 @@ LANES_INLINE void plain_tail(seqmix_dtype dtype, const uint8_t *const row[V_LANE
     const int64_t size = dtype == SEQMIX_F32 ? 4 : 2;
     uint8_t tails[V_LANES][RUN * 4] = {{0}};
     const uint8_t *tail[V_LANES];
-    float x[RUN] = {0};
     for (int l = 0; l < V_LANES; l++) {
         memcpy(tails[l], row[l] + at, (size_t)(n * size));
         tail[l] = tails[l];
     }
-    if (s->panel == NULL) memcpy(x, s->x, (size_t)n * sizeof *x);
-    s->x = x;
     plain_runs(dtype, tail, 0, 1, s);
 }
 
