@@ -14,7 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COPY_BLOCK = 32 << 20 }; /* bytes of one memcpy beside the decode steps: long enough for libc's best form */
+enum {
+    COPY_BLOCK = 32 << 20, /* bytes of one memcpy beside the decode steps: long enough for libc's best form */
+    FASTEST_BUDGETS = 4
+};
 
 static const double GIGA = 1e9, MICRO = 1e-6;
 
@@ -105,8 +108,10 @@ int seqmix_target_run(void *user)
 static int race(struct seqmix_suite *suite, struct seqmix_racer *racers, int n, struct seqmix_burst *burst, int fastest,
                 struct seqmix_target *t)
 {
+    /* two workers are rarely undisturbed both: their fastest call shows up late */
+    const double budget = fastest ? FASTEST_BUDGETS * suite->o->budget : suite->o->budget;
     char words[64];
-    if (seqmix_race(racers, n, burst, suite->o->budget, fastest) != 0) {
+    if (seqmix_race(racers, n, burst, budget, fastest) != 0) {
         seqmix_target_note(t, "a call failed");
         suite->n_refused++;
         return -1;

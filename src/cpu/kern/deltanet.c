@@ -10,16 +10,15 @@
  * prepared once for all of these; the rows that come next are asked for while the products run.
  */
 #include "ahead.h"
+#include "cut.h"
 #include "deltanet_chunk.h"
 #include "isa.h"
-#include "parallel.h"
 #include "state_tile.h"
 #include "workspace.h"
 
 struct delta {
     const seqmix_deltanet_args *args;
-    int64_t task_heads, head_tasks;     /* value heads of a task, tasks of a key head */
-    int64_t task_columns, column_tasks; /* columns of a task, tasks of a head */
+    struct cut cut; /* groups are key heads */
     char *workspace;
     size_t worker_size;
 };
@@ -163,18 +162,15 @@ static struct buffers layout(const seqmix_deltanet_args *a, int64_t heads, int64
 static struct work find_work(const struct delta *delta, int64_t task, int32_t worker)
 {
     const seqmix_deltanet_args *a = delta->args;
-    const int64_t key_heads = a->k.shape[1], ratio = a->v.shape[1] / key_heads;
-    const int64_t column_task = task % delta->column_tasks, head_task = task / delta->column_tasks % delta->head_tasks;
-    const int64_t key_head = task / delta->column_tasks / delta->head_tasks % key_heads;
-    const int64_t seq = task / delta->column_tasks / delta->head_tasks / key_heads;
+    const struct cut_task t = cut_find(&delta->cut, task);
     struct seqmix_cursor cursor = {delta->workspace + (size_t)worker * delta->worker_size, 0};
-    struct work w = {.args = a, .key_head = key_head, .scale = delta_scale(a)};
-    w.seq = seqmix_batch_seq(a->batch, a->v.shape[0], &a->state, (int32_t)seq);
-    w.buffers = layout(a, delta->task_heads, delta->task_columns, &cursor);
-    w.first_head = head_task * delta->task_heads;
-    w.n_heads = ratio - w.first_head < delta->task_heads ? ratio - w.first_head : delta->task_heads;
-    w.first = column_task * delta->task_columns;
-    w.end = w.first + delta->task_columns < a->v.shape[2] ? w.first + delta->task_columns : a->v.shape[2];
+    struct work w = {.args = a, .key_head = t.group, .scale = delta_scale(a)};
+    w.seq = seqmix_batch_seq(a->batch, a->v.shape[0], &a->state, (int32_t)t.seq);
+    w.buffers = layout(a, delta->cut.heads, delta->cut.columns, &cursor);
+    w.first_head = t.first_head;
+    w.n_heads = t.n_heads;
+    w.first = t.first;
+    w.end = t.end;
     w.n_tiles = (w.end - w.first + TILE - 1) / TILE;
     return w;
 }
@@ -212,22 +208,6 @@ static void delta_task(void *arg, int64_t task, int32_t worker)
                           w.buffers.state + i * state_size + (column - w.first) * dim);
 }
 
-/* Cuts value heads apart and then columns where there are few key heads for the workers. A column's bits are the same in every
- * task. */
-static void cut(const seqmix_deltanet_args *a, int64_t wanted, struct delta *delta)
-{
-    const int64_t columns = a->v.shape[2], key_heads = a->k.shape[1] * a->batch->n_seqs;
-    const int64_t ratio = a->v.shape[1] / a->k.shape[1], heads = key_heads * ratio;
-    delta->args = a;
-    delta->task_heads = ratio < TUNE_DELTA_HEADS ? ratio : TUNE_DELTA_HEADS;
-    if (heads / delta->task_heads < wanted) delta->task_heads = 1;
-    delta->task_columns = columns;
-    while (heads * ((columns + delta->task_columns - 1) / delta->task_columns) < wanted && delta->task_columns > TILE)
-        delta->task_columns = ((delta->task_columns + 1) / 2 + TILE - 1) / TILE * TILE;
-    delta->column_tasks = (columns + delta->task_columns - 1) / delta->task_columns;
-    delta->head_tasks = (ratio + delta->task_heads - 1) / delta->task_heads;
-}
-
 static size_t worker_size(const seqmix_deltanet_args *a)
 {
     struct seqmix_cursor cursor = {NULL, 0};
@@ -247,9 +227,10 @@ seqmix_status KERN(deltanet_chunk_forward_plan)(const struct seqmix_context *ctx
 seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seqmix_deltanet_args *args,
                                            void *workspace)
 {
-    struct delta delta = {.workspace = workspace, .worker_size = worker_size(args)};
+    struct delta delta = {.args = args, .workspace = workspace, .worker_size = worker_size(args)};
     if (args->v.shape[1] == 0 || args->v.shape[2] == 0) return SEQMIX_OK;
-    cut(args, seqmix_tasks_wanted(ctx), &delta);
-    return seqmix_parallel_for(ctx, args->batch->n_seqs * args->k.shape[1] * delta.head_tasks * delta.column_tasks,
-                               delta_task, &delta);
+    delta.cut = (struct cut){
+        .groups = args->k.shape[1], .share = args->v.shape[1] / args->k.shape[1], .width = args->v.shape[2]};
+    return seqmix_parallel_for(ctx, cut_up(&delta.cut, ctx, args->batch->n_seqs, TUNE_DELTA_HEADS, TILE), delta_task,
+                               &delta);
 }

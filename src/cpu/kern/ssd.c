@@ -10,8 +10,8 @@
  */
 #include "ahead.h"
 #include "chunk_tile.h"
+#include "cut.h"
 #include "isa.h"
-#include "parallel.h"
 #include "ssd_row.h"
 #include "state_tile.h"
 #include "workspace.h"
@@ -20,8 +20,7 @@ enum { STRIDE = 2 * CHUNK }; /* coefficients of a state: C of all rows, then B *
 
 struct ssd {
     const seqmix_ssd_args *args;
-    int64_t task_heads, head_tasks; /* heads of a task, tasks of a group */
-    int64_t task_lanes, lane_tasks; /* state rows of a task, tasks of a head */
+    struct cut cut; /* columns are state rows */
     char *workspace;
     size_t worker_size;
 };
@@ -208,17 +207,14 @@ static struct buffers layout(const seqmix_ssd_args *a, int64_t heads, int64_t la
 static struct work find_work(const struct ssd *ssd, int64_t task, int32_t worker)
 {
     const seqmix_ssd_args *a = ssd->args;
-    const int64_t groups = a->B.shape[1], ratio = a->x.shape[1] / groups;
-    const int64_t lane_task = task % ssd->lane_tasks, head_task = task / ssd->lane_tasks % ssd->head_tasks;
-    const int64_t group = task / ssd->lane_tasks / ssd->head_tasks % groups;
-    const int64_t seq = task / ssd->lane_tasks / ssd->head_tasks / groups, head = head_task * ssd->task_heads;
+    const struct cut_task t = cut_find(&ssd->cut, task);
     struct seqmix_cursor cursor = {ssd->workspace + (size_t)worker * ssd->worker_size, 0};
-    struct work w = {.args = a, .group = group, .first_head = group * ratio + head};
-    w.seq = seqmix_batch_seq(a->batch, a->x.shape[0], &a->state, (int32_t)seq);
-    w.buffers = layout(a, ssd->task_heads, ssd->task_lanes, &cursor);
-    w.n_heads = ratio - head < ssd->task_heads ? ratio - head : ssd->task_heads;
-    w.first = lane_task * ssd->task_lanes;
-    w.end = w.first + ssd->task_lanes < a->x.shape[2] ? w.first + ssd->task_lanes : a->x.shape[2];
+    struct work w = {.args = a, .group = t.group, .first_head = t.group * ssd->cut.share + t.first_head};
+    w.seq = seqmix_batch_seq(a->batch, a->x.shape[0], &a->state, (int32_t)t.seq);
+    w.buffers = layout(a, ssd->cut.heads, ssd->cut.columns, &cursor);
+    w.n_heads = t.n_heads;
+    w.first = t.first;
+    w.end = t.end;
     w.n_tiles = (w.end - w.first + TILE - 1) / TILE;
     return w;
 }
@@ -256,22 +252,6 @@ static void ssd_task(void *arg, int64_t task, int32_t worker)
                         w.buffers.state + i * state_size + (first - w.first) * states);
 }
 
-/* Cuts heads apart and then state rows where there are few groups for the workers. A state row's bits are the same in every
- * task. */
-static void cut(const seqmix_ssd_args *a, int64_t wanted, struct ssd *ssd)
-{
-    const int64_t lanes = a->x.shape[2], ratio = a->x.shape[1] / a->B.shape[1],
-                  heads = a->x.shape[1] * a->batch->n_seqs;
-    ssd->args = a;
-    ssd->task_heads = ratio < TUNE_SSD_HEADS ? ratio : TUNE_SSD_HEADS;
-    if (heads / ssd->task_heads < wanted) ssd->task_heads = 1;
-    ssd->task_lanes = lanes;
-    while (heads * ((lanes + ssd->task_lanes - 1) / ssd->task_lanes) < wanted && ssd->task_lanes > TILE)
-        ssd->task_lanes = ((ssd->task_lanes + 1) / 2 + TILE - 1) / TILE * TILE;
-    ssd->lane_tasks = (lanes + ssd->task_lanes - 1) / ssd->task_lanes;
-    ssd->head_tasks = (ratio + ssd->task_heads - 1) / ssd->task_heads;
-}
-
 static size_t worker_size(const seqmix_ssd_args *a)
 {
     struct seqmix_cursor cursor = {NULL, 0};
@@ -290,9 +270,9 @@ seqmix_status KERN(ssd_chunk_forward_plan)(const struct seqmix_context *ctx, con
 
 seqmix_status KERN(ssd_chunk_forward)(struct seqmix_context *ctx, const seqmix_ssd_args *args, void *workspace)
 {
-    struct ssd ssd = {.workspace = workspace, .worker_size = worker_size(args)};
+    struct ssd ssd = {.args = args, .workspace = workspace, .worker_size = worker_size(args)};
     if (args->x.shape[1] == 0 || args->x.shape[2] == 0) return SEQMIX_OK;
-    cut(args, seqmix_tasks_wanted(ctx), &ssd);
-    return seqmix_parallel_for(ctx, args->batch->n_seqs * args->B.shape[1] * ssd.head_tasks * ssd.lane_tasks, ssd_task,
-                               &ssd);
+    ssd.cut = (struct cut){
+        .groups = args->B.shape[1], .share = args->x.shape[1] / args->B.shape[1], .width = args->x.shape[2]};
+    return seqmix_parallel_for(ctx, cut_up(&ssd.cut, ctx, args->batch->n_seqs, TUNE_SSD_HEADS, TILE), ssd_task, &ssd);
 }

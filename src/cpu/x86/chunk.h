@@ -10,6 +10,7 @@
 #ifndef SEQMIX_CPU_X86_CHUNK_H
 #define SEQMIX_CPU_X86_CHUNK_H
 
+#include "../kern/cut.h"
 #include "../kern/rows.h"
 #include "../kern/tune.h"
 #include "batch.h"
@@ -55,29 +56,6 @@ static inline int64_t whole(int64_t n, int64_t unit)
 static inline int64_t chunk_rows(int32_t chunk)
 {
     return chunk > 0 && chunk < CELL ? chunk : CELL;
-}
-
-/* How a call is cut into tasks: so many heads of a group of `share`, so many columns. */
-struct chunk_cut {
-    int64_t heads, head_tasks, columns, column_tasks;
-};
-
-/* Cuts the heads, then the columns, where `groups` groups of all sequences are too few tasks; returns their number. */
-static inline int64_t chunk_cut(int64_t groups, int64_t share, int64_t most_heads, int64_t columns, int64_t wanted,
-                                struct chunk_cut *cut)
-{
-    cut->heads = share < most_heads ? share : most_heads;
-    cut->columns = columns;
-    for (;;) {
-        cut->head_tasks = (share + cut->heads - 1) / cut->heads;
-        cut->column_tasks = (columns + cut->columns - 1) / cut->columns;
-        const int64_t tasks = groups * cut->head_tasks * cut->column_tasks;
-        if (tasks >= wanted || (cut->heads == 1 && cut->columns <= SQUARE)) return tasks;
-        if (cut->heads > 1)
-            cut->heads = (cut->heads + 1) / 2;
-        else
-            cut->columns = whole((cut->columns + 1) / 2, SQUARE);
-    }
 }
 
 /* Asks for the columns [first, first+count) of a head in the cell behind the rows [begin, begin+n) of a sequence. */

@@ -26,7 +26,7 @@ enum { HEADS = 4 /* of a task: more gain nothing, and their states leave the cac
 
 struct delta {
     const seqmix_deltanet_args *args;
-    struct chunk_cut cut;
+    struct cut cut; /* groups are key heads */
     char *workspace;
     size_t worker_size;
 };
@@ -351,17 +351,16 @@ static void delta_task(void *arg, int64_t task, int32_t worker)
 {
     const struct delta *delta = arg;
     const seqmix_deltanet_args *a = delta->args;
-    const int64_t share = a->v.shape[1] / a->k.shape[1], cell = chunk_rows(a->chunk);
+    const int64_t cell = chunk_rows(a->chunk);
     struct seqmix_cursor cursor = {delta->workspace + (size_t)worker * delta->worker_size, 0};
     struct work w = {.args = a, .scale = delta_scale(a)};
-    w.first = task % delta->cut.column_tasks * delta->cut.columns;
-    task /= delta->cut.column_tasks;
-    w.first_head = task % delta->cut.head_tasks * delta->cut.heads;
-    task /= delta->cut.head_tasks;
-    w.key_head = task % a->k.shape[1];
-    w.seq = seqmix_batch_seq(a->batch, a->v.shape[0], &a->state, (int32_t)(task / a->k.shape[1]));
-    w.n_heads = share - w.first_head < delta->cut.heads ? share - w.first_head : delta->cut.heads;
-    w.columns = a->v.shape[2] - w.first < delta->cut.columns ? a->v.shape[2] - w.first : delta->cut.columns;
+    const struct cut_task t = cut_find(&delta->cut, task);
+    w.key_head = t.group;
+    w.seq = seqmix_batch_seq(a->batch, a->v.shape[0], &a->state, (int32_t)t.seq);
+    w.first_head = t.first_head;
+    w.n_heads = t.n_heads;
+    w.first = t.first;
+    w.columns = t.end - t.first;
     take_buffers(&w, a->k.shape[2], delta->cut.heads, w.columns, &cursor);
 
     amx_begin();
@@ -407,7 +406,7 @@ seqmix_status KERN(deltanet_chunk_forward)(struct seqmix_context *ctx, const seq
 {
     struct delta delta = {.args = args, .workspace = workspace, .worker_size = worker_size(args)};
     if (args->v.shape[1] == 0 || args->v.shape[2] == 0) return SEQMIX_OK;
-    const int64_t tasks = chunk_cut(args->batch->n_seqs * args->k.shape[1], args->v.shape[1] / args->k.shape[1], HEADS,
-                                    args->v.shape[2], seqmix_tasks_wanted(ctx), &delta.cut);
-    return seqmix_parallel_for(ctx, tasks, delta_task, &delta);
+    delta.cut = (struct cut){
+        .groups = args->k.shape[1], .share = args->v.shape[1] / args->k.shape[1], .width = args->v.shape[2]};
+    return seqmix_parallel_for(ctx, cut_up(&delta.cut, ctx, args->batch->n_seqs, HEADS, SQUARE), delta_task, &delta);
 }

@@ -17,7 +17,7 @@ enum { HEADS = 16 /* of a task, whose states fill half an L2 of 2 MiB at 128 x 8
 
 struct ssd {
     const seqmix_ssd_args *args;
-    struct chunk_cut cut;
+    struct cut cut;
     char *workspace;
     size_t worker_size;
 };
@@ -204,18 +204,16 @@ static void ssd_task(void *arg, int64_t task, int32_t worker)
 {
     const struct ssd *ssd = arg;
     const seqmix_ssd_args *a = ssd->args;
-    const int64_t groups = a->B.shape[1], share = a->x.shape[1] / groups, cell = chunk_rows(a->chunk);
+    const int64_t cell = chunk_rows(a->chunk);
     struct seqmix_cursor cursor = {ssd->workspace + (size_t)worker * ssd->worker_size, 0};
     struct work w = {.args = a};
-    w.first = task % ssd->cut.column_tasks * ssd->cut.columns;
-    task /= ssd->cut.column_tasks;
-    const int64_t first_head = task % ssd->cut.head_tasks * ssd->cut.heads;
-    task /= ssd->cut.head_tasks;
-    w.group = task % groups;
-    w.seq = seqmix_batch_seq(a->batch, a->x.shape[0], &a->state, (int32_t)(task / groups));
-    w.first_head = w.group * share + first_head;
-    w.n_heads = share - first_head < ssd->cut.heads ? share - first_head : ssd->cut.heads;
-    w.columns = a->x.shape[2] - w.first < ssd->cut.columns ? a->x.shape[2] - w.first : ssd->cut.columns;
+    const struct cut_task t = cut_find(&ssd->cut, task);
+    w.group = t.group;
+    w.seq = seqmix_batch_seq(a->batch, a->x.shape[0], &a->state, (int32_t)t.seq);
+    w.first_head = t.group * ssd->cut.share + t.first_head;
+    w.n_heads = t.n_heads;
+    w.first = t.first;
+    w.columns = t.end - t.first;
     take_buffers(&w, a->B.shape[2], ssd->cut.heads, w.columns, &cursor);
 
     amx_begin();
@@ -258,7 +256,7 @@ seqmix_status KERN(ssd_chunk_forward)(struct seqmix_context *ctx, const seqmix_s
 {
     struct ssd ssd = {.args = args, .workspace = workspace, .worker_size = worker_size(args)};
     if (args->x.shape[1] == 0 || args->x.shape[2] == 0) return SEQMIX_OK;
-    const int64_t tasks = chunk_cut(args->batch->n_seqs * args->B.shape[1], args->x.shape[1] / args->B.shape[1], HEADS,
-                                    args->x.shape[2], seqmix_tasks_wanted(ctx), &ssd.cut);
-    return seqmix_parallel_for(ctx, tasks, ssd_task, &ssd);
+    ssd.cut = (struct cut){
+        .groups = args->B.shape[1], .share = args->x.shape[1] / args->B.shape[1], .width = args->x.shape[2]};
+    return seqmix_parallel_for(ctx, cut_up(&ssd.cut, ctx, args->batch->n_seqs, HEADS, SQUARE), ssd_task, &ssd);
 }
