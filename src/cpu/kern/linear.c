@@ -6,44 +6,46 @@
  *   dots    weights without blocks, few rows: lanes along the inputs (weight_dots.h). A sum goes over a piece of inputs from zero,
  *           and the pieces are added in order
  *   direct  blocks, 1 row: lanes are outputs, weights are widened in registers as they stream by (weight_lanes.h)
- *   panel   more: DEPTH inputs of PANEL outputs are widened into L1, and tiles of ROWS rows of x run over them; the direct
- *           form's sums
+ *   panel   more: DEPTH inputs of PANEL outputs are widened into L1, and tiles of ROWS rows of x, packed input by input, run
+ *           over them; the direct form's sums
  *
  * The rows of weights that dots and direct read in turn lie STREAM bytes apart, so that memory sees long streams in different
  * pages: half again as fast as rows side by side.
- * Task: some outputs for all rows.
+ * Task: some outputs for all rows, in the panel form for a span of them.
  */
 #include "isa.h"
 #include "parallel.h"
 #include "rows.h"
+#include "stream.h"
 #include "tune.h"
 #include "weight_dots.h"
 #include "workspace.h"
 
 enum { ROWS = 4, DEPTH = SEQMIX_MAX_BLOCK };
-enum { SPAN = TUNE_LINEAR_ROWS, GROUP = TUNE_LINEAR_PANELS };
+enum { SPAN = TUNE_LINEAR_ROWS, GROUP = TUNE_LINEAR_PANELS, WIDTH = GROUP * PANEL };
 enum { FEW = 16, STREAMS = 8, PAGE = 4096, STREAM = TUNE_LINEAR_STREAM, AHEAD = TUNE_LINEAR_AHEAD };
 
 #define UNROLL _Pragma("GCC unroll 6")
 
 _Static_assert(DEPTH % UNIT == 0 && SPAN % ROWS == 0, "pieces are whole units, spans whole tiles");
 _Static_assert((int)TUNE_LINEAR_SHORT <= DEPTH, "few inputs are one piece");
+_Static_assert((int)WIDTH <= (int)TUNE_LINEAR_OUTPUTS, "no task has more outputs");
 
 /* A worker's part of the workspace in the panel form. */
 struct scratch {
     float panel[DEPTH * PANEL];
-    float sums[GROUP][SPAN * PANEL];
+    float sums[SPAN * WIDTH];
 };
 
 struct linear {
     const seqmix_linear_args *args;
     int64_t rows, inputs, outputs;
-    int64_t task_outputs;
-    const float *x; /* dots, direct: rows x_stride apart; panel: [piece][row][DEPTH] */
+    int64_t task_outputs, spans;
+    const float *x; /* dots, direct: rows x_stride apart; panel: [piece][tile][DEPTH][ROWS] */
     int64_t x_stride, pieces;
     float *ready_x;          /* x in the workspace, or NULL: it is used in place */
     struct scratch *scratch; /* [worker], or NULL but in the panel form */
-    bool dots;
+    bool dots, stream;       /* y past the caches */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -70,17 +72,17 @@ static void finish(const struct linear *l, int64_t row, int64_t n_rows, int64_t 
                    int64_t stride)
 {
     const seqmix_linear_args *a = l->args;
-    for (int64_t o = 0; o < n; o += V_LANES) {
-        const int lanes = lanes_left(n, o);
-        float bias[V_LANES] = {0};
-        vector_load(&a->bias, (first + o) * a->bias.stride[0], a->bias.stride[0], lanes, 0, bias);
-        for (int64_t r = 0; r < n_rows; r++) {
-            vf y = v_add(v_load_n(sums + r * stride + o, lanes), v_load(bias));
+    float bias[TUNE_LINEAR_OUTPUTS] = {0};
+    vector_load(&a->bias, first * a->bias.stride[0], a->bias.stride[0], n, 0, bias);
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t o = 0; o < n; o += V_LANES) {
+            const int lanes = lanes_left(n, o);
+            vf y = v_add(v_load(sums + r * stride + o), v_load(bias + o));
             if (seqmix_present(&a->residual))
                 y = v_add(y, row_lanes(&a->residual, (row + r) * a->residual.stride[0] + first + o, lanes));
-            row_put_lanes(&a->y, (row + r) * a->y.stride[0] + first + o, y, lanes);
+            row_put_stream(&a->y, (row + r) * a->y.stride[0] + first + o, y, lanes, l->stream);
         }
-    }
+    if (l->stream) v_stream_end();
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -250,7 +252,7 @@ LANES_INLINE void add_run(const float *panel, const float *x, int n_rows, int64_
         UNROLL for (int v = 0; v < PANEL_VECTORS; v++) w[v] = v_load(panel + i * PANEL + v * V_LANES);
         UNROLL for (int r = 0; r < n_rows; r++)
         {
-            const vf value = v_set1(x[r * DEPTH + i]);
+            const vf value = v_set1(x[i * ROWS + r]);
             UNROLL for (int v = 0; v < PANEL_VECTORS; v++) sum[r][v] = v_fma(w[v], value, sum[r][v]);
         }
     }
@@ -258,17 +260,26 @@ LANES_INLINE void add_run(const float *panel, const float *x, int n_rows, int64_
         v_add(piece[r][v], sum[r][v]);
 }
 
+/* Asks for a run's worth of x ahead: tiles lie one after the other. */
+LANES_INLINE void ask_x(const float *x)
+{
+    const uintptr_t ahead = (uintptr_t)x + TUNE_LINEAR_X_AHEAD;
+    UNROLL for (uintptr_t at = 0; at < RUN * ROWS * sizeof *x; at += 64) v_prefetch((const void *)(ahead + at));
+}
+
 LANES_INLINE void add_tile(const float *panel, const float *x, int n_rows, int64_t n, float *sums)
 {
     vf piece[ROWS][PANEL_VECTORS];
     int64_t i = 0;
     UNROLL for (int r = 0; r < n_rows; r++) UNROLL for (int v = 0; v < PANEL_VECTORS; v++) piece[r][v] = v_zero();
-    for (; i + RUN <= n; i += RUN)
-        add_run(panel + i * PANEL, x + i, n_rows, RUN, piece);
-    if (i < n) add_run(panel + i * PANEL, x + i, n_rows, n - i, piece);
+    for (; i + RUN <= n; i += RUN) {
+        ask_x(x + i * ROWS);
+        add_run(panel + i * PANEL, x + i * ROWS, n_rows, RUN, piece);
+    }
+    if (i < n) add_run(panel + i * PANEL, x + i * ROWS, n_rows, n - i, piece);
     UNROLL for (int r = 0; r < n_rows; r++) UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
     {
-        float *to = sums + r * PANEL + v * V_LANES;
+        float *to = sums + r * WIDTH + v * V_LANES;
         v_store(to, v_add(v_load(to), piece[r][v]));
     }
 }
@@ -295,9 +306,9 @@ static void add_short(const float *panel, const float *x, int64_t n, float *sums
     _Pragma("GCC unroll 16") for (int j = 0; j < RUN; j++) part[j] = v_zero();
     for (; i + RUN <= n; i += RUN)
         _Pragma("GCC unroll 16") for (int j = 0; j < RUN; j++) part[j] =
-            v_fma(v_load(panel + (i + j) * PANEL), v_set1(x[i + j]), part[j]);
+            v_fma(v_load(panel + (i + j) * PANEL), v_set1(x[(i + j) * ROWS]), part[j]);
     _Pragma("GCC unroll 16") for (int j = 0; j < RUN; j++) if (i + j < n) part[j] =
-        v_fma(v_load(panel + (i + j) * PANEL), v_set1(x[i + j]), part[j]);
+        v_fma(v_load(panel + (i + j) * PANEL), v_set1(x[(i + j) * ROWS]), part[j]);
     _Pragma("GCC unroll 4") for (int width = RUN / 2; width > 0; width /= 2)
         _Pragma("GCC unroll 8") for (int j = 0; j < width; j++) part[j] = v_add(part[j], part[j + width]);
     v_store(sums, part[0]);
@@ -309,12 +320,12 @@ static void add_piece(const struct linear *l, const float *panel, const float *x
 {
     if (l->inputs > TUNE_LINEAR_SHORT) {
         for (int64_t r = 0; r < n_rows; r += ROWS)
-            tiles[least(n_rows - r, ROWS) - 1](panel, x + r * DEPTH, n, sums + r * PANEL);
+            tiles[least(n_rows - r, ROWS) - 1](panel, x + r * DEPTH, n, sums + r * WIDTH);
         return;
     }
     for (int64_t r = 0; r < n_rows; r++)
         for (int v = 0; v < PANEL; v += V_LANES)
-            add_short(panel + v, x + r * DEPTH, n, sums + r * PANEL + v);
+            add_short(panel + v, x + r / ROWS * ROWS * DEPTH + r % ROWS, n, sums + r * WIDTH + v);
 }
 
 /* Widens the inputs from `input` on of the panel at `output`; the next task's or piece's weights are asked for. */
@@ -328,29 +339,22 @@ static void widen_panel(const struct linear *l, int64_t output, int64_t input, i
         form->widen(row + v * V_LANES, least(l->inputs - input, DEPTH), ahead, panel + v * V_LANES);
 }
 
-/* Some rows of a task: piece by piece of x, which stays in L2, all its panels. */
-static void panel_rows(const struct linear *l, int64_t row, int64_t n_rows, int64_t first, int64_t n, struct scratch *s)
-{
-    const int64_t panels = (n + PANEL - 1) / PANEL;
-    const int64_t ahead = bytes_of_outputs(l, PANEL);
-    for (int64_t g = 0; g < panels; g++)
-        memset(s->sums[g], 0, (size_t)n_rows * PANEL * sizeof(float));
-    for (int64_t piece = 0; piece < l->pieces; piece++)
-        for (int64_t g = 0; g < panels; g++) {
-            widen_panel(l, first + g * PANEL, piece * DEPTH, ahead, s->panel);
-            add_piece(l, s->panel, l->x + (piece * l->rows + row) * DEPTH, n_rows,
-                      least(l->inputs - piece * DEPTH, DEPTH), s->sums[g]);
-        }
-    for (int64_t g = 0; g < panels; g++)
-        finish(l, row, n_rows, first + g * PANEL, least(n - g * PANEL, PANEL), s->sums[g], PANEL);
-}
-
+/* Piece by piece of x, which stays in L2, all panels of the task. */
 static void panel_task(void *arg, int64_t task, int32_t worker)
 {
     const struct linear *l = arg;
-    const int64_t first = task * l->task_outputs, n = least(l->outputs - first, l->task_outputs);
-    for (int64_t row = 0; row < l->rows; row += SPAN)
-        panel_rows(l, row, least(l->rows - row, SPAN), first, n, &l->scratch[worker]);
+    const int64_t first = task / l->spans * l->task_outputs, n = least(l->outputs - first, l->task_outputs);
+    const int64_t row = task % l->spans * SPAN, n_rows = least(l->rows - row, SPAN);
+    const int64_t ahead = bytes_of_outputs(l, PANEL), tile_rows = (l->rows + ROWS - 1) / ROWS * ROWS;
+    struct scratch *s = &l->scratch[worker];
+    memset(s->sums, 0, (size_t)(n_rows * WIDTH) * sizeof *s->sums);
+    for (int64_t piece = 0; piece < l->pieces; piece++)
+        for (int64_t o = 0; o < n; o += PANEL) {
+            widen_panel(l, first + o, piece * DEPTH, ahead, s->panel);
+            add_piece(l, s->panel, l->x + (piece * tile_rows + row) * DEPTH, n_rows,
+                      least(l->inputs - piece * DEPTH, DEPTH), s->sums + o);
+        }
+    finish(l, row, n_rows, first, n, s->sums, WIDTH);
 }
 
 /* ---------------------------------------------------------------- x, and the op */
@@ -362,9 +366,28 @@ static void ready_task(void *arg, int64_t row, int32_t worker)
     (void)worker;
     for (int64_t piece = 0; piece < l->pieces; piece++) {
         const int64_t first = piece * DEPTH, n = least(l->inputs - first, DEPTH);
-        float *to = l->ready_x + (l->scratch != NULL ? (piece * l->rows + row) * DEPTH : row * l->x_stride + first);
+        float *to = l->ready_x + row * l->x_stride + first;
         row_load(x, row * x->stride[0] + first, n, to);
         memset(to + n, 0, (size_t)(DEPTH - n) * sizeof *to);
+    }
+}
+
+/* ROWS rows, input by input; zeros where there are no more. */
+static void pack_task(void *arg, int64_t tile, int32_t worker)
+{
+    const struct linear *l = arg;
+    const seqmix_tensor *x = &l->args->x;
+    const int64_t tiles_of_piece = (l->rows + ROWS - 1) / ROWS;
+    float rows[ROWS][DEPTH] = {{0}};
+    (void)worker;
+    for (int64_t piece = 0; piece < l->pieces; piece++) {
+        const int64_t first = piece * DEPTH, n = least(l->inputs - first, DEPTH);
+        float *to = l->ready_x + (piece * tiles_of_piece + tile) * ROWS * DEPTH;
+        for (int64_t r = 0; r < least(l->rows - tile * ROWS, ROWS); r++)
+            row_load(x, (tile * ROWS + r) * x->stride[0] + first, n, rows[r]);
+        for (int64_t i = 0; i < n; i++)
+            for (int r = 0; r < ROWS; r++)
+                to[i * ROWS + r] = rows[r][i];
     }
 }
 
@@ -392,11 +415,14 @@ static void prepare(const struct seqmix_context *ctx, const seqmix_linear_args *
     l->pieces = (l->inputs + DEPTH - 1) / DEPTH;
     l->x = a->x.data;
     l->x_stride = a->x.stride[0];
+    l->spans = panel ? (l->rows + SPAN - 1) / SPAN : 1;
     if (panel || a->x.dtype != SEQMIX_F32 || (l->dots && l->inputs % V_LANES != 0)) {
         l->x_stride = l->pieces * DEPTH;
-        l->ready_x = seqmix_take(cursor, (size_t)l->rows * (size_t)l->x_stride * sizeof(float));
+        const int64_t ready_rows = panel ? (l->rows + ROWS - 1) / ROWS * ROWS : l->rows;
+        l->ready_x = seqmix_take(cursor, (size_t)ready_rows * (size_t)l->x_stride * sizeof(float));
         l->x = l->ready_x;
     }
+    l->stream = panel && streams(&a->y, &a->x);
     if (panel) l->scratch = seqmix_take(cursor, (size_t)ctx->n_workers * sizeof *l->scratch);
 }
 
@@ -419,10 +445,12 @@ seqmix_status KERN(linear)(struct seqmix_context *ctx, const seqmix_linear_args 
     struct seqmix_cursor cursor = {workspace, 0};
     prepare(ctx, args, &cursor, &l);
     if (l.rows == 0 || l.outputs == 0) return SEQMIX_OK;
+    const bool panel = l.scratch != NULL;
     if (l.ready_x != NULL) {
-        const seqmix_status status = seqmix_parallel_for(ctx, l.rows, ready_task, &l);
+        const seqmix_status status =
+            seqmix_parallel_for(ctx, panel ? (l.rows + ROWS - 1) / ROWS : l.rows, panel ? pack_task : ready_task, &l);
         if (status != SEQMIX_OK) return status;
     }
-    const int64_t tasks = (l.outputs + l.task_outputs - 1) / l.task_outputs;
-    return seqmix_parallel_for(ctx, tasks, l.scratch != NULL ? panel_task : l.dots ? dots_task : direct_task, &l);
+    const int64_t tasks = (l.outputs + l.task_outputs - 1) / l.task_outputs * l.spans;
+    return seqmix_parallel_for(ctx, tasks, panel ? panel_task : l.dots ? dots_task : direct_task, &l);
 }

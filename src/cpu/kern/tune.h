@@ -11,13 +11,14 @@ enum {
     TUNE_SCAN_UNROLLED = 16,   /* states of a channel in every published Mamba-1 */
     TUNE_SCAN_ROWS = 16,       /* rows whose step sizes are computed ahead */
     TUNE_LINEAR_ROWS = 256,    /* rows whose sums wait together */
-    TUNE_LINEAR_PANELS = 4,    /* panels of a task, where that leaves so many tasks */
+    TUNE_LINEAR_PANELS = 8,    /* panels of a task, where that leaves so many tasks */
     TUNE_LINEAR_TASKS = 16,
     TUNE_LINEAR_SHORT =
         128, /* up to so many inputs, no panel of plain weights, and with blocks rung 0's order: runs would lose more */
     TUNE_LINEAR_OUTPUTS = 512,   /* most outputs of a task of few rows */
     TUNE_LINEAR_STREAM = 16384,  /* bytes between the weights that its lanes read at a time */
     TUNE_LINEAR_AHEAD = 256,     /* bytes of weights asked for ahead */
+    TUNE_LINEAR_X_AHEAD = 2048,  /* bytes of packed x asked for ahead */
     TUNE_STEP_AHEAD = 4,         /* rows of a state asked for ahead in the steps: 2 KiB of f32 */
     TUNE_NORM_KEPT = 8192,       /* inputs that the norm keeps between its passes: 32 KiB */
     TUNE_STREAM_BYTES = 4 << 20, /* outputs of that size are written past the caches */
