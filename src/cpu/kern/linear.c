@@ -21,7 +21,7 @@
 #include "weight_dots.h"
 #include "workspace.h"
 
-enum { ROWS = 4, DEPTH = SEQMIX_MAX_BLOCK };
+enum { ROWS = 4, FINE = 4, DEPTH = SEQMIX_MAX_BLOCK };
 enum { SPAN = TUNE_LINEAR_ROWS, GROUP = TUNE_LINEAR_PANELS, WIDTH = GROUP * PANEL };
 enum { FEW = 16, STREAMS = 8, PAGE = 4096, STREAM = TUNE_LINEAR_STREAM, AHEAD = TUNE_LINEAR_AHEAD };
 
@@ -261,26 +261,38 @@ LANES_INLINE void add_run(const float *panel, const float *x, int n_rows, int64_
 }
 
 /* Asks for a run's worth of x ahead: tiles lie one after the other. */
-LANES_INLINE void ask_x(const float *x)
+LANES_INLINE void ask_x(const float *x, int run)
 {
-    const uintptr_t ahead = (uintptr_t)x + TUNE_LINEAR_X_AHEAD;
-    UNROLL for (uintptr_t at = 0; at < RUN * ROWS * sizeof *x; at += 64) v_prefetch((const void *)(ahead + at));
+    const uintptr_t ahead = (uintptr_t)x + TUNE_LINEAR_X_AHEAD, bytes = (uintptr_t)run * ROWS * sizeof *x;
+    UNROLL for (uintptr_t at = 0; at < bytes; at += 64) v_prefetch((const void *)(ahead + at));
 }
 
-LANES_INLINE void add_tile(const float *panel, const float *x, int n_rows, int64_t n, float *sums)
+/* Run by run. */
+LANES_INLINE void add_runs(const float *panel, const float *x, int n_rows, int64_t n, int run,
+                           vf piece[ROWS][PANEL_VECTORS])
 {
-    vf piece[ROWS][PANEL_VECTORS];
     int64_t i = 0;
-    UNROLL for (int r = 0; r < n_rows; r++) UNROLL for (int v = 0; v < PANEL_VECTORS; v++) piece[r][v] = v_zero();
-    for (; i + RUN <= n; i += RUN) {
-        ask_x(x + i * ROWS);
-        add_run(panel + i * PANEL, x + i * ROWS, n_rows, RUN, piece);
+    for (; i + run <= n; i += run) {
+        ask_x(x + i * ROWS, run);
+        add_run(panel + i * PANEL, x + i * ROWS, n_rows, run, piece);
     }
     if (i < n) add_run(panel + i * PANEL, x + i * ROWS, n_rows, n - i, piece);
-    UNROLL for (int r = 0; r < n_rows; r++) UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
-    {
-        float *to = sums + r * WIDTH + v * V_LANES;
-        v_store(to, v_add(v_load(to), piece[r][v]));
+}
+
+/* n inputs in runs of RUN; or, `fine`, sums of RUN inputs in runs of FINE: with few inputs in all, long runs would lose more than
+ * rung 0 does. */
+LANES_INLINE void add_tile(const float *panel, const float *x, int n_rows, int64_t n, bool fine, float *sums)
+{
+    const int64_t step = fine ? RUN : n;
+    for (int64_t i = 0; i < n; i += step) {
+        vf piece[ROWS][PANEL_VECTORS];
+        UNROLL for (int r = 0; r < n_rows; r++) UNROLL for (int v = 0; v < PANEL_VECTORS; v++) piece[r][v] = v_zero();
+        add_runs(panel + i * PANEL, x + i * ROWS, n_rows, least(n - i, step), fine ? FINE : RUN, piece);
+        UNROLL for (int r = 0; r < n_rows; r++) UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
+        {
+            float *to = sums + r * WIDTH + v * V_LANES;
+            v_store(to, v_add(v_load(to), piece[r][v]));
+        }
     }
 }
 
@@ -289,43 +301,25 @@ typedef void (*tile_fn)(const float *panel, const float *x, int64_t n, float *su
 #define TILE(n_rows)                                                                                                   \
     static void tile_##n_rows(const float *panel, const float *x, int64_t n, float *sums)                              \
     {                                                                                                                  \
-        add_tile(panel, x, n_rows, n, sums);                                                                           \
+        add_tile(panel, x, n_rows, n, false, sums);                                                                    \
+    }                                                                                                                  \
+    static void fine_tile_##n_rows(const float *panel, const float *x, int64_t n, float *sums)                         \
+    {                                                                                                                  \
+        add_tile(panel, x, n_rows, n, true, sums);                                                                     \
     }
 TILE(1)
 TILE(2)
 TILE(3)
 TILE(4)
 
-static const tile_fn tiles[ROWS] = {tile_1, tile_2, tile_3, tile_4};
-
-/* Few inputs in all, in rung 0's order: RUN sums of every RUN-th input, then pairs of them. Runs would lose more. */
-static void add_short(const float *panel, const float *x, int64_t n, float *sums)
-{
-    vf part[RUN];
-    int64_t i = 0;
-    _Pragma("GCC unroll 16") for (int j = 0; j < RUN; j++) part[j] = v_zero();
-    for (; i + RUN <= n; i += RUN)
-        _Pragma("GCC unroll 16") for (int j = 0; j < RUN; j++) part[j] =
-            v_fma(v_load(panel + (i + j) * PANEL), v_set1(x[(i + j) * ROWS]), part[j]);
-    _Pragma("GCC unroll 16") for (int j = 0; j < RUN; j++) if (i + j < n) part[j] =
-        v_fma(v_load(panel + (i + j) * PANEL), v_set1(x[(i + j) * ROWS]), part[j]);
-    _Pragma("GCC unroll 4") for (int width = RUN / 2; width > 0; width /= 2)
-        _Pragma("GCC unroll 8") for (int j = 0; j < width; j++) part[j] = v_add(part[j], part[j + width]);
-    v_store(sums, part[0]);
-}
-
 /* Adds a piece's n inputs. */
 static void add_piece(const struct linear *l, const float *panel, const float *x, int64_t n_rows, int64_t n,
                       float *sums)
 {
-    if (l->inputs > TUNE_LINEAR_SHORT) {
-        for (int64_t r = 0; r < n_rows; r += ROWS)
-            tiles[least(n_rows - r, ROWS) - 1](panel, x + r * DEPTH, n, sums + r * WIDTH);
-        return;
-    }
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int v = 0; v < PANEL; v += V_LANES)
-            add_short(panel + v, x + r / ROWS * ROWS * DEPTH + r % ROWS, n, sums + r * WIDTH + v);
+    static const tile_fn tiles[2][ROWS] = {{tile_1, tile_2, tile_3, tile_4},
+                                           {fine_tile_1, fine_tile_2, fine_tile_3, fine_tile_4}};
+    for (int64_t r = 0; r < n_rows; r += ROWS)
+        tiles[l->inputs <= TUNE_LINEAR_SHORT][least(n_rows - r, ROWS) - 1](panel, x + r * DEPTH, n, sums + r * WIDTH);
 }
 
 /* Widens the inputs from `input` on of the panel at `output`; the next task's or piece's weights are asked for. */
@@ -394,7 +388,7 @@ static void pack_task(void *arg, int64_t tile, int32_t worker)
 /* Outputs of a task: streams, or of the panel form up to GROUP panels; at least about TASKS tasks. */
 static int64_t outputs_of_task(const struct linear *l, bool panel)
 {
-    const int64_t share = (l->outputs + TUNE_LINEAR_TASKS - 1) / TUNE_LINEAR_TASKS;
+    const int64_t tasks = (TUNE_LINEAR_TASKS + l->spans - 1) / l->spans, share = (l->outputs + tasks - 1) / tasks;
     const int64_t row_bytes = bytes_of_outputs(l, 1);
     const int64_t streams = l->dots ? STREAMS : V_LANES;
     if (panel) return least((share + PANEL - 1) / PANEL, GROUP) * PANEL;
@@ -409,13 +403,13 @@ static void prepare(const struct seqmix_context *ctx, const seqmix_linear_args *
 {
     *l = (struct linear){.args = a, .rows = a->x.shape[0], .inputs = a->x.shape[1], .outputs = a->weight.shape[0]};
     const bool blocks = seqmix_dtype_block(a->weight.dtype) > 1, few_inputs = l->inputs <= TUNE_LINEAR_SHORT;
-    l->dots = !blocks && (l->rows <= FEW || few_inputs || a->invariant != 0);
+    l->dots = !blocks && (l->rows <= FEW || a->invariant != 0);
     const bool panel = !l->dots && (!blocks || few_inputs || l->rows > 1);
+    l->spans = panel ? (l->rows + SPAN - 1) / SPAN : 1;
     l->task_outputs = outputs_of_task(l, panel);
     l->pieces = (l->inputs + DEPTH - 1) / DEPTH;
     l->x = a->x.data;
     l->x_stride = a->x.stride[0];
-    l->spans = panel ? (l->rows + SPAN - 1) / SPAN : 1;
     if (panel || a->x.dtype != SEQMIX_F32 || (l->dots && l->inputs % V_LANES != 0)) {
         l->x_stride = l->pieces * DEPTH;
         const int64_t ready_rows = panel ? (l->rows + ROWS - 1) / ROWS * ROWS : l->rows;

@@ -13,8 +13,7 @@ enum {
     TUNE_LINEAR_ROWS = 256,    /* rows whose sums wait together */
     TUNE_LINEAR_PANELS = 8,    /* panels of a task, where that leaves so many tasks */
     TUNE_LINEAR_TASKS = 16,
-    TUNE_LINEAR_SHORT =
-        128, /* up to so many inputs, no panel of plain weights, and with blocks rung 0's order: runs would lose more */
+    TUNE_LINEAR_SHORT = 128,     /* up to so many inputs, sums in short runs: long ones would lose more than rung 0 */
     TUNE_LINEAR_OUTPUTS = 512,   /* most outputs of a task of few rows */
     TUNE_LINEAR_STREAM = 16384,  /* bytes between the weights that its lanes read at a time */
     TUNE_LINEAR_AHEAD = 256,     /* bytes of weights asked for ahead */
