@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* seqmix-check: judges every kernel of this build, or another engine's dump, against the recurrence in double precision. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "validate.h"
@@ -13,7 +16,7 @@ static const char usage[] =
     "       seqmix-check validate FILE.safetensors --op OP ...  another engine's outputs (validate --help)\n"
     "\n"
     "  --rung NAME    cpu-ref, another built rung, chunk-plain (the second reference) or all (default)\n"
-    "  --backend B    cpu (default), cuda, or cuda-emu where this is built against the emulator\n"
+    "  --backend B    cpu (default), cuda, or cuda-emu: the CUDA kernels in the emulator of a build tree\n"
     "  --filter GLOB  only cases whose id op:dtype:class:variant matches, e.g. 'ssd_*:f32:*'\n"
     "  --replay       on a device: every call recorded on other contents, then replayed on its own\n"
     "  --broken       on a device: slots, row bounds and checkpoints out of range, which are clamped\n"
@@ -38,6 +41,24 @@ static int32_t parse_backend(const char *text)
     if (strcmp(text, "cuda") == 0 || strcmp(text, "cuda-emu") == 0) return SEQMIX_BACKEND_CUDA;
     fprintf(stderr, "seqmix-check: --backend %s is none of cpu, cuda, cuda-emu\n", text);
     exit(2);
+}
+
+/* --backend cuda-emu: in a build tree the program with the emulated device lies below this one. Comes back only on failure. */
+static int run_emulated(char **argv)
+{
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    path[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+        snprintf(slash + 1, 64, "tests/emu/seqmix-check-cuda-plain");
+        execv(path, argv);
+    }
+    fprintf(stderr,
+            "seqmix-check: --backend cuda-emu needs a build tree configured with SEQMIX_TESTS and SEQMIX_TOOLS; there "
+            "is no %s\n",
+            path);
+    return 2;
 }
 
 static uint64_t parse_seed(const char *text)
@@ -94,6 +115,9 @@ int main(int argc, char **argv)
             return help ? 0 : 2;
         }
     }
+    const bool emulated = check_recorder != NULL; /* only such a program has it */
+    if (options.backend_name != NULL && strcmp(options.backend_name, "cuda-emu") == 0 && !emulated)
+        return run_emulated(argv);
     if (check_ways.replay && check_recorder == NULL) {
         fprintf(stderr, "seqmix-check: --replay: this build has nothing that records\n");
         return 2;
