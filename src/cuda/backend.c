@@ -28,21 +28,30 @@ static seqmix_status device_elapsed(struct seqmix_context *ctx, double *millisec
     return seqmix_cuda_mapped(ctx, error);
 }
 
+static seqmix_status prepare_sm80(struct seqmix_context *ctx)
+{
+    ON_DEVICE(ctx, seqmix_prepare__cuda_sm80(ctx->shared_bytes));
+}
+
 static seqmix_status open_cublaslt(struct seqmix_context *ctx)
 {
     ON_DEVICE(ctx, (seqmix_cublaslt_open(ctx->device_state), 0));
 }
 
+/* From here on the context stays on its device, whichever is current. What a device must be asked or told is done here, not by
+ * calls: it may be another context's already, which does no harm. */
 static seqmix_status device_open(struct seqmix_context *ctx)
 {
     double none;
-    int processors = 0, shared_bytes = 0;
-    SEQMIX_TRY(seqmix_cuda_mapped(ctx, seqmix_cuda_processors(ctx->device, &processors)));
-    SEQMIX_TRY(seqmix_cuda_mapped(ctx, seqmix_cuda_shared_bytes(ctx->device, &shared_bytes)));
+    int device = ctx->device, processors = 0, shared_bytes = 0;
+    SEQMIX_TRY(seqmix_cuda_mapped(ctx, seqmix_cuda_facts(&device, &processors, &shared_bytes)));
+    ctx->device = device;
     ctx->processors = processors;
     ctx->shared_bytes = shared_bytes;
     SEQMIX_TRY(device_elapsed(ctx, &none));
-    return ctx->rung->level > SEQMIX_LEVEL_CUDA_SIMPLE ? open_cublaslt(ctx) : SEQMIX_OK;
+    if (ctx->rung->level == SEQMIX_LEVEL_CUDA_SIMPLE) return SEQMIX_OK;
+    SEQMIX_TRY(prepare_sm80(ctx));
+    return open_cublaslt(ctx);
 }
 
 static void device_close(struct seqmix_context *ctx)

@@ -22,10 +22,10 @@ seqmix_status seqmix_cuda_open(int32_t device, int32_t level_cap, const struct s
 enum { SEQMIX_CUDA_OUT_OF_MEMORY = 2 };
 
 const char *seqmix_cuda_error_text(int error);
-/* Of a device (-1: the current one): compute capability as major*10 + minor, and multiprocessors. */
+/* Of a device (-1: the current one): compute capability as major*10 + minor. */
 int seqmix_cuda_capability(int device, int *capability);
-int seqmix_cuda_processors(int device, int *processors);
-int seqmix_cuda_shared_bytes(int device, int *bytes); /* the most that a block may have */
+/* Of a device: its ordinal, which -1 takes from the current one, multiprocessors, and the most shared memory of a block. */
+int seqmix_cuda_facts(int *device, int *processors, int *shared_bytes);
 /* Makes `device` current unless it is -1, and back. */
 int seqmix_cuda_enter(int device, int *previous);
 void seqmix_cuda_leave(int device, int previous);
@@ -74,6 +74,14 @@ int seqmix_argmax__cuda_simple(const seqmix_argmax_args *args, void *workspace, 
                                                 struct seqmix_plan *plan);                                             \
     int seqmix_##op##__cuda_sm80(const struct seqmix_context *ctx, const seqmix_##family##_args *args, void *workspace);
 SEQMIX_SM80_OPS(SEQMIX_SM80_OP)
+
+/* Files with kernels that want more than 48 KiB of dynamic shared memory: X(file). Each lets its kernels have all that a block of the
+ * current device may; plans decline what wants more. Once a context, so that a call does nothing but enqueue. */
+#define SEQMIX_SM80_LARGE(X)                                                                                           \
+    X(ssd) X(selective_scan) X(linear) X(deltanet) X(deltanet_segments) X(deltanet_kda) X(unit_lower_inverse)
+#define SEQMIX_SM80_PREPARE(file) int seqmix_##file##_prepare__cuda_sm80(int shared_bytes);
+SEQMIX_SM80_LARGE(SEQMIX_SM80_PREPARE)
+int seqmix_prepare__cuda_sm80(int shared_bytes); /* all of them */
 
 /* A convolution's step and the mixer's on its rows in one launch: X(family). Whether these two calls fit together, and the launch. */
 #define SEQMIX_SM80_CONV_STEPS(X) X(deltanet) X(ssd)

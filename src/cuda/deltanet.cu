@@ -107,3 +107,11 @@ extern "C" int seqmix_deltanet_chunk_forward__cuda_sm80(const struct seqmix_cont
         return width == 64 ? launch<as_f32, 1, 4>(ctx, a, cut) : launch<as_f32, 1, 2>(ctx, a, cut);
     }
 }
+
+extern "C" int seqmix_deltanet_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(shared_bytes, deltanet_chunk_kernel<as_bf16, 2, 4>, deltanet_chunk_kernel<as_bf16, 1, 4>,
+                           deltanet_chunk_kernel<as_bf16, 1, 2>, deltanet_chunk_kernel<as_f16, 1, 4>,
+                           deltanet_chunk_kernel<as_f16, 1, 2>, deltanet_chunk_kernel<as_f32, 1, 4>,
+                           deltanet_chunk_kernel<as_f32, 1, 2>);
+}

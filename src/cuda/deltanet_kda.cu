@@ -492,3 +492,8 @@ int seqmix_deltanet_kda(const struct seqmix_context *ctx, const seqmix_deltanet_
 {
     return a->v.dtype == SEQMIX_BF16 ? launch<as_bf16>(ctx, a) : launch<as_f32>(ctx, a);
 }
+
+extern "C" int seqmix_deltanet_kda_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(shared_bytes, deltanet_kda_kernel<as_bf16>, deltanet_kda_kernel<as_f32>);
+}

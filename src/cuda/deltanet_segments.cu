@@ -234,3 +234,9 @@ int seqmix_deltanet_segment_states(const struct seqmix_context *ctx, const seqmi
     return dv_launch(deltanet_carry_kernel, dim3((unsigned)(heads * groups)), dim3(32 * CARRIERS), 0,
                      static_cast<cudaStream_t>(ctx->stream), *a, *a->batch, cut);
 }
+
+extern "C" int seqmix_deltanet_segments_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(shared_bytes, deltanet_ends_kernel<as_bf16, 2, 4>, deltanet_ends_kernel<as_f16, 1, 4>,
+                           deltanet_ends_kernel<as_f32, 1, 4>);
+}

@@ -256,7 +256,7 @@ DV_DEV void write_cell(const seqmix_deltanet_args &a, const work &w, const cell<
     typedef pitches<X, WIDTH> p;
     typedef typename p::products products;
     const cell_rows &r = *c.rows;
-#pragma unroll
+#pragma unroll 1 /* unrolled, ptxas for sm_90 loads far ahead and spills */
     for (int i = 0; i < C / 16; i++) {
         float O[MT][1][2][4], d[MT][2][4], through[2][2];
 #pragma unroll
@@ -269,7 +269,8 @@ DV_DEV void write_cell(const seqmix_deltanet_args &a, const work &w, const cell<
         for (int e = 0; e < MT * 8; e++)
             d[e / 8][e % 8 / 4][e % 4] = O[e / 8][0][e % 8 / 4][e % 4] * through[e % 8 / 4][e % 2];
 #pragma unroll
-        for (int j = 0; j <= i; j++) {
+        for (int j = 0; j < C / 16; j++) {
+            if (j > i) break;
             typename products::left u[MT];
 #pragma unroll
             for (int m = 0; m < MT; m++)

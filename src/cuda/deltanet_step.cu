@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(UNITS *STEP_THREADS)
                                     : value < 0
                                         ? at.k + g * keys + i - keys
                                         : at.v + value_head_of(a, g, value / columns) * columns + value % columns;
-            conv_channel(conv, conv_batch, past, channel);
+            conv_channel<CONV_STEP_TAPS>(conv, conv_batch, past, channel);
         }
         __syncthreads(); /* the block's own rows are there */
         for (int64_t i = unit; i < share * tiles; i += UNITS) {
@@ -110,10 +110,11 @@ static bool fits(const seqmix_conv_args *conv, const seqmix_deltanet_args *a, pa
     const seqmix_batch *x = conv->batch, *y = a->batch;
     const int64_t keys = a->k.shape[1] * a->k.shape[2], values = a->v.shape[1] * a->v.shape[2];
     *at = {packed_channel(conv->y, a->q), packed_channel(conv->y, a->k), packed_channel(conv->y, a->v)};
-    return at->q >= 0 && at->k >= 0 && at->v >= 0 && 2 * keys + values == conv->y.shape[1] &&
-           ranges_apart(at->q, keys, at->k, keys) && ranges_apart(at->q, keys, at->v, values) &&
-           ranges_apart(at->k, keys, at->v, values) && x->n_seqs == y->n_seqs && x->max_rows == y->max_rows &&
-           x->row_begin == y->row_begin && rows_apart(conv->x, a->o);
+    return conv->weight.shape[1] <= CONV_STEP_TAPS && at->q >= 0 && at->k >= 0 && at->v >= 0 &&
+           2 * keys + values == conv->y.shape[1] && ranges_apart(at->q, keys, at->k, keys) &&
+           ranges_apart(at->q, keys, at->v, values) && ranges_apart(at->k, keys, at->v, values) &&
+           x->n_seqs == y->n_seqs && x->max_rows == y->max_rows && x->row_begin == y->row_begin &&
+           rows_apart(conv->x, a->o);
 }
 
 template <int ALONG>

@@ -272,6 +272,17 @@ DV_DEV void dv_mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uin
 
 /* ---------------------------------------------------------------- launch */
 
+/* What a kernel needs before its first launch of more than 48 KiB of dynamic shared memory, on each device: leave to have `bytes`. */
+template <class... K> static inline cudaError_t dv_allow_shared(int bytes, K... kernels)
+{
+    cudaError_t error = cudaSuccess;
+    (void)(((error = cudaFuncSetAttribute(kernels, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) ==
+            cudaSuccess) &&
+           ...);
+    return error;
+}
+
+/* A launch and nothing else, so that calls can be captured. */
 template <class... P, class... A>
 static inline cudaError_t dv_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
                                     A... args)
@@ -281,11 +292,6 @@ static inline cudaError_t dv_launch(void (*kernel)(P...), dim3 grid, dim3 block,
     launch.blockDim = block;
     launch.dynamicSmemBytes = shared;
     launch.stream = stream;
-    if (shared > 48 << 10) {
-        const cudaError_t error =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-        if (error != cudaSuccess) return error;
-    }
     return cudaLaunchKernelEx(&launch, kernel, static_cast<P>(args)...);
 }
 

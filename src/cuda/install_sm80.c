@@ -21,6 +21,15 @@ SEQMIX_SM80_OPS(SM80_RUN)
     }
 SEQMIX_SM80_CONV_STEPS(SM80_CONV_STEP)
 
+int seqmix_prepare__cuda_sm80(int shared_bytes)
+{
+    int error = 0;
+#define SM80_PREPARE(file)                                                                                             \
+    if (error == 0) error = seqmix_##file##_prepare__cuda_sm80(shared_bytes);
+    SEQMIX_SM80_LARGE(SM80_PREPARE)
+    return error;
+}
+
 #define SM80_CONV_STEP_SLOT(family) .family##_conv_step = family##_conv_step,
 #define SM80_SLOT(op_name, family)  .op_name = op_name, .op_name##_plan = seqmix_##op_name##_plan__cuda_sm80,
 

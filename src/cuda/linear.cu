@@ -371,6 +371,7 @@ __global__ void __launch_bounds__(F::THREADS, 1) linear_tiles_kernel(seqmix_line
 
 template <class F> static int launch_tiles(const seqmix_linear_args &a, linear_call call, void *stream)
 {
+    static_assert(F::SHARED <= LEAST_SHARED, "every device takes it");
     call.row_tiles = (a.x.shape[0] + F::M - 1) / F::M;
     call.n_tasks = call.row_tiles * ((a.weight.shape[0] + F::N - 1) / F::N);
     return dv_launch(linear_tiles_kernel<F>, blocks_for(call.n_tasks), dim3(F::THREADS), F::SHARED,
@@ -438,4 +439,12 @@ extern "C" int seqmix_linear__cuda_sm80(const struct seqmix_context *ctx, const 
     if (a->x.dtype == SEQMIX_F16 && a->weight.dtype == SEQMIX_F16)
         return launch_tiles<linear_form<tile_tf32<1>, 1, 4>>(*a, call, ctx->stream);
     return launch_tiles<linear_form<tile_tf32<3>, 1, 4>>(*a, call, ctx->stream);
+}
+
+extern "C" int seqmix_linear_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(shared_bytes, linear_tiles_kernel<linear_form<tile_bf16, 2, 8>>,
+                           linear_tiles_kernel<linear_form<tile_bf16, 2, 4, 3>>,
+                           linear_tiles_kernel<linear_form<tile_tf32<1>, 1, 4>>,
+                           linear_tiles_kernel<linear_form<tile_tf32<3>, 1, 4>>);
 }

@@ -10,6 +10,7 @@
 #include "kernels.h"
 
 constexpr int MAX_DIM = 256, MAX_CONV = 16; /* the limits of every rung (seqmix.h) */
+constexpr size_t LEAST_SHARED = 99 << 10;   /* what a block may have on any device of rung cuda-sm80 */
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
 /* Blocks for n tasks; kernels walk the tasks with a stride of the grid. */

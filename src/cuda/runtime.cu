@@ -20,19 +20,14 @@ extern "C" int seqmix_cuda_capability(int device, int *capability)
     return error;
 }
 
-extern "C" int seqmix_cuda_processors(int device, int *processors)
+extern "C" int seqmix_cuda_facts(int *device, int *processors, int *shared_bytes)
 {
     cudaError_t error = cudaSuccess;
-    if (device < 0) error = cudaGetDevice(&device);
-    return error == cudaSuccess ? cudaDeviceGetAttribute(processors, cudaDevAttrMultiProcessorCount, device) : error;
-}
-
-extern "C" int seqmix_cuda_shared_bytes(int device, int *bytes)
-{
-    cudaError_t error = cudaSuccess;
-    if (device < 0) error = cudaGetDevice(&device);
-    return error == cudaSuccess ? cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)
-                                : error;
+    if (*device < 0) error = cudaGetDevice(device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(processors, cudaDevAttrMultiProcessorCount, *device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, *device);
+    return error;
 }
 
 extern "C" int seqmix_cuda_enter(int device, int *previous)

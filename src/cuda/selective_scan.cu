@@ -35,7 +35,7 @@ struct scan_block {
 };
 
 struct scan_rows { /* of a thread */
-    float x[SEGMENT], delta[SEGMENT], dx[SEGMENT], y[SEGMENT];
+    float x[SEGMENT], delta[SEGMENT], y[SEGMENT];
     int rows;
 };
 
@@ -72,7 +72,6 @@ DV_DEV void load_rows(const seqmix_scan_args &a, const scan_block &b, int64_t ro
         }
         r.x[i] = x;
         r.delta[i] = delta;
-        r.dx[i] = delta * x;
         r.y[i] = 0;
     }
 }
@@ -97,7 +96,7 @@ DV_DEV void segment_ends(const scan_block &b, const scan_rows &r, int n0, float 
                 const float rate = b.rate[(n0 + 4 * q + e) * CHANNELS + b.c];
                 const float g = i < r.rows ? bounded_log_decay(r.delta[i] * rate) : 0, d = expf(g);
                 decay[i][4 * q + e] = d;
-                end[e] = fmaf(d, end[e], r.dx[i] * B[e]);
+                end[e] = fmaf(d, end[e], r.delta[i] * r.x[i] * B[e]);
                 sum[e] += g;
             }
         }
@@ -111,7 +110,7 @@ DV_DEV void segment_ends(const scan_block &b, const scan_rows &r, int n0, float 
 }
 
 /* A thread per channel and state: ends become incoming states; the states due at the segments' ends are stored. */
-DV_DEV void fold(const seqmix_scan_args &a, const seqmix_batch &batch, const scan_block &b, int64_t before, int rows,
+DV_DEV void fold(const seqmix_scan_args &a, const seqmix_batch &batch, const scan_block &b, int before, int rows,
                  int n0)
 {
     const int c = (int)threadIdx.x % CHANNELS, n = n0 + (int)threadIdx.x / CHANNELS, at = (int)threadIdx.x;
@@ -119,7 +118,7 @@ DV_DEV void fold(const seqmix_scan_args &a, const seqmix_batch &batch, const sca
     float S = b.carry[n * CHANNELS + c];
     int32_t due = b.s.ckpt;
     for (int k = 0; k * SEGMENT < rows; k++) {
-        const int64_t row = before + ((k + 1) * SEGMENT < rows ? (k + 1) * SEGMENT : rows);
+        const int row = before + ((k + 1) * SEGMENT < rows ? (k + 1) * SEGMENT : rows);
         const float end = b.ends[k * PITCH_ENDS + at];
         b.ends[k * PITCH_ENDS + at] = S;
         S = fmaf(b.decays[k * PITCH_ENDS + at], S, end);
@@ -132,7 +131,7 @@ DV_DEV void fold(const seqmix_scan_args &a, const seqmix_batch &batch, const sca
 }
 
 /* The states due inside a segment after `row` rows: four of the thread's own. */
-DV_DEV void store_inside(const seqmix_scan_args &a, const seqmix_batch &batch, const scan_block &b, int64_t row, int n0,
+DV_DEV void store_inside(const seqmix_scan_args &a, const seqmix_batch &batch, const scan_block &b, int row, int n0,
                          const float (&h)[4])
 {
     for (int32_t due = b.s.ckpt; due < b.s.ckpt_end && batch.ckpt_row[due] <= row; due++) {
@@ -145,8 +144,8 @@ DV_DEV void store_inside(const seqmix_scan_args &a, const seqmix_batch &batch, c
 }
 
 /* The segment from its incoming state: `before` rows of the sequence lie before it, `length` are all. */
-DV_DEV void segment_rows(const seqmix_scan_args &a, const seqmix_batch &batch, const scan_block &b, int64_t before,
-                         int64_t length, int n0, const float (&decay)[SEGMENT][STATES], scan_rows &r)
+DV_DEV void segment_rows(const seqmix_scan_args &a, const seqmix_batch &batch, const scan_block &b, int before,
+                         int length, int n0, const float (&decay)[SEGMENT][STATES], scan_rows &r)
 {
 #pragma unroll
     for (int q = 0; q < STATES / 4; q++) {
@@ -162,10 +161,10 @@ DV_DEV void segment_rows(const seqmix_scan_args &a, const seqmix_batch &batch, c
             const float B[4] = {fb.x, fb.y, fb.z, fb.w}, C[4] = {fc.x, fc.y, fc.z, fc.w};
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                h[e] = fmaf(decay[i][4 * q + e], h[e], r.dx[i] * B[e]);
+                h[e] = fmaf(decay[i][4 * q + e], h[e], r.delta[i] * r.x[i] * B[e]);
                 r.y[i] = fmaf(C[e], h[e], r.y[i]);
             }
-            const int64_t row = before + i + 1;
+            const int row = before + i + 1;
             if (batch.n_checkpoints > 0 && row % SEGMENT != 0 && row < length)
                 store_inside(a, batch, b, row, n0 + 4 * q, h);
         }
@@ -200,11 +199,12 @@ DV_DEV void open_states(const seqmix_scan_args &a, const scan_block &b, int padd
 template <class X>
 DV_DEV void scan_sequence(const seqmix_scan_args &a, const seqmix_batch &batch, scan_block &b, int padded)
 {
-    const int64_t length = b.s.end - b.s.begin;
-    __syncthreads(); /* the task before is done with */
+    const int length = (int)(b.s.end - b.s.begin); /* max_rows bounds it */
+    __syncthreads();                               /* the task before is done with */
     open_states(a, b, padded);
-    for (int64_t at = 0; at < length; at += CELL) {
-        const int rows = (int)(length - at < CELL ? length - at : CELL), before = b.segment * SEGMENT;
+    for (unsigned cell = 0; cell < (unsigned)length; cell += CELL) {
+        const int at = (int)cell;
+        const int rows = length - at < CELL ? length - at : CELL, before = b.segment * SEGMENT;
         const int own = rows - before < SEGMENT ? rows - before : SEGMENT;
         scan_rows r;
         load_rows<X>(a, b, b.s.begin + at + before, own, r);
@@ -212,6 +212,8 @@ DV_DEV void scan_sequence(const seqmix_scan_args &a, const seqmix_batch &batch, 
             b.s.ckpt++;
         for (int n0 = 0; n0 < padded; n0 += STATES) {
             float decay[SEGMENT][STATES];
+            dv_forget(b.c); /* addresses are formed anew each time: registers are few */
+            dv_forget(b.segment);
             __syncthreads(); /* B, C and ends are done with */
             load_cell<X>(a, b, b.s.begin + at, rows, n0);
             __syncthreads();
@@ -219,6 +221,9 @@ DV_DEV void scan_sequence(const seqmix_scan_args &a, const seqmix_batch &batch, 
             __syncthreads();
             fold(a, batch, b, at, rows, n0);
             __syncthreads();
+#pragma unroll
+            for (int i = 0; i < SEGMENT; i++)
+                dv_forget(r.x[i]); /* so is delta x */
             segment_rows(a, batch, b, at + before, length, n0, decay, r);
         }
         store_rows<X>(a, b, b.s.begin + at + before, r);
@@ -259,15 +264,20 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
 }
 
+static constexpr size_t shared_for(int64_t padded)
+{
+    return sizeof(float) * (size_t)(2 * SEGMENTS * (PITCH + PITCH_ENDS) + 2 * padded * CHANNELS);
+}
+
 template <class X> static int launch_scan(const seqmix_scan_args &a, void *stream)
 {
+    static_assert(shared_for(MAX_DIM) <= LEAST_SHARED, "every device takes it");
     scan_call call = {};
     const int64_t of_group = a.x.shape[1] / a.B.shape[1], padded = (a.A.shape[1] + STATES - 1) / STATES * STATES;
     call.tiles = (int)((of_group + CHANNELS - 1) / CHANNELS);
     call.n_tasks = a.batch->n_seqs * a.B.shape[1] * call.tiles;
     if (call.n_tasks == 0) return cudaSuccess;
-    const size_t shared = sizeof(float) * (size_t)(2 * SEGMENTS * (PITCH + PITCH_ENDS) + 2 * padded * CHANNELS);
-    return dv_launch(selective_scan_kernel<X>, blocks_for(call.n_tasks), dim3(THREADS), shared,
+    return dv_launch(selective_scan_kernel<X>, blocks_for(call.n_tasks), dim3(THREADS), shared_for(padded),
                      static_cast<cudaStream_t>(stream), a, *a.batch, call);
 }
 
@@ -292,4 +302,10 @@ extern "C" int seqmix_selective_scan_rows__cuda_sm80(const struct seqmix_context
     default:
         return launch_scan<as_f32>(*a, ctx->stream);
     }
+}
+
+extern "C" int seqmix_selective_scan_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(shared_bytes, selective_scan_kernel<as_bf16>, selective_scan_kernel<as_f16>,
+                           selective_scan_kernel<as_f32>);
 }

@@ -19,7 +19,7 @@ static __global__ void short_conv_kernel(seqmix_conv_args a, seqmix_batch batch)
     for (int64_t task = blockIdx.x * (int64_t)THREADS + threadIdx.x; task < n_tasks;
          task += gridDim.x * (int64_t)THREADS) {
         const sequence s = sequence_of(batch, a.x.shape[0], a.state, (int32_t)(task / channels));
-        conv_channel(a, batch, s, task % channels);
+        conv_channel<MAX_CONV>(a, batch, s, task % channels);
     }
 }
 

@@ -195,3 +195,15 @@ extern "C" int seqmix_ssd_chunk_forward__cuda_sm80(const struct seqmix_context *
 {
     return ssd_chunk(ctx, *a, cell_rows(*a), true).error;
 }
+
+extern "C" int seqmix_ssd_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(
+        shared_bytes, ssd_chunk_kernel<ssd_form<as_bf16, 64, 64, 64>>, ssd_chunk_kernel<ssd_form<as_bf16, 64, 16, 64>>,
+        ssd_chunk_kernel<ssd_form<as_bf16, 128, 80, 64>>, ssd_chunk_kernel<ssd_form<as_bf16, 128, 64, 64>>,
+        ssd_chunk_kernel<ssd_form<as_bf16, 128, 16, 64>>, ssd_chunk_kernel<ssd_form<as_bf16, 256, 32, 64>>,
+        ssd_chunk_kernel<ssd_form<as_bf16, 256, 16, 64>>, ssd_chunk_kernel<ssd_form<as_f16, 64, 32, 32>>,
+        ssd_chunk_kernel<ssd_form<as_f16, 128, 32, 32>>, ssd_chunk_kernel<ssd_form<as_f16, 256, 16, 32>>,
+        ssd_chunk_kernel<ssd_form<as_f32, 64, 32, 32>>, ssd_chunk_kernel<ssd_form<as_f32, 128, 32, 32>>,
+        ssd_chunk_kernel<ssd_form<as_f32, 256, 16, 32>>);
+}

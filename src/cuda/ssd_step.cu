@@ -198,10 +198,10 @@ __global__ void __launch_bounds__(THREADS, 1)
         const sequence past = sequence_of(conv_batch, conv.x.shape[0], conv.state, seq);
         for (int64_t i = threadIdx.x; i < values + 2 * states; i += THREADS) {
             const int64_t key = i - values;
-            conv_channel(conv, conv_batch, past,
-                         key < 0        ? at.x + g * values + i
-                         : key < states ? at.B + g * states + key
-                                        : at.C + g * states + key - states);
+            conv_channel<CONV_STEP_TAPS>(conv, conv_batch, past,
+                                         key < 0        ? at.x + g * values + i
+                                         : key < states ? at.B + g * states + key
+                                                        : at.C + g * states + key - states);
         }
         __syncthreads(); /* the block's own rows are there */
         const sequence s = sequence_of(batch, a.x.shape[0], a.state, seq);
@@ -219,10 +219,11 @@ static bool fits(const seqmix_conv_args &conv, const seqmix_ssd_args &a, packed_
     const int64_t values = a.x.shape[1] * a.x.shape[2], keys = a.B.shape[1] * a.B.shape[2];
     const int64_t blocks = y->n_seqs * a.B.shape[1];
     at = {packed_channel(conv.y, a.x), packed_channel(conv.y, a.B), packed_channel(conv.y, a.C)};
-    return (blocks >= 64 || values * a.B.shape[2] <= a.B.shape[1] * 65536) && at.x >= 0 && at.B >= 0 && at.C >= 0 &&
-           values + 2 * keys == conv.y.shape[1] && ranges_apart(at.x, values, at.B, keys) &&
-           ranges_apart(at.x, values, at.C, keys) && ranges_apart(at.B, keys, at.C, keys) && x->n_seqs == y->n_seqs &&
-           x->max_rows == y->max_rows && x->row_begin == y->row_begin && rows_apart(conv.x, a.y);
+    return conv.weight.shape[1] <= CONV_STEP_TAPS && (blocks >= 64 || values * a.B.shape[2] <= a.B.shape[1] * 65536) &&
+           at.x >= 0 && at.B >= 0 && at.C >= 0 && values + 2 * keys == conv.y.shape[1] &&
+           ranges_apart(at.x, values, at.B, keys) && ranges_apart(at.x, values, at.C, keys) &&
+           ranges_apart(at.B, keys, at.C, keys) && x->n_seqs == y->n_seqs && x->max_rows == y->max_rows &&
+           x->row_begin == y->row_begin && rows_apart(conv.x, a.y);
 }
 
 /* With a convolution: both. */

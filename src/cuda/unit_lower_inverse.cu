@@ -14,6 +14,7 @@ constexpr int SIDE = 16, MAX_SIDE = 128;
 /* Rows of shared memory so long that the halves of a warp, a block on the diagonal apart, meet different banks. */
 template <int N> struct form {
     static constexpr int PITCH = N + 4, THREADS = N <= 32 ? 32 : 2 * N;
+    static constexpr size_t SHARED = 2 * N * PITCH * sizeof(float);
 };
 
 /* The blocks on the diagonal, each by half a warp. */
@@ -122,15 +123,16 @@ template <int N> static cudaError_t launch(const struct seqmix_context *ctx, con
     for (int axis = 0; axis < a->a.rank - 2; axis++)
         matrices *= a->a.shape[axis];
     if (matrices == 0) return cudaSuccess;
-    return dv_launch(inverse_kernel<N>, blocks_for(matrices), dim3(form<N>::THREADS),
-                     2 * N * form<N>::PITCH * sizeof(float), static_cast<cudaStream_t>(ctx->stream), *a, matrices);
+    return dv_launch(inverse_kernel<N>, blocks_for(matrices), dim3(form<N>::THREADS), form<N>::SHARED,
+                     static_cast<cudaStream_t>(ctx->stream), *a, matrices);
 }
 
-extern "C" seqmix_status seqmix_unit_lower_inverse_plan__cuda_sm80(const struct seqmix_context *,
+extern "C" seqmix_status seqmix_unit_lower_inverse_plan__cuda_sm80(const struct seqmix_context *ctx,
                                                                    const seqmix_inverse_args *a,
                                                                    struct seqmix_plan *plan)
 {
-    if (a->a.shape[a->a.rank - 1] > MAX_SIDE) return SEQMIX_ERR_UNSUPPORTED;
+    const int64_t n = a->a.shape[a->a.rank - 1]; /* some cards give a block 99 KiB: too little for 128 */
+    if (n > MAX_SIDE || (n > 64 && form<128>::SHARED > (size_t)ctx->shared_bytes)) return SEQMIX_ERR_UNSUPPORTED;
     plan->kernel = "cuda-sm80/unit_lower_inverse";
     plan->workspace = 0;
     plan->grain = 1;
@@ -145,4 +147,9 @@ extern "C" int seqmix_unit_lower_inverse__cuda_sm80(const struct seqmix_context 
            : n <= 32 ? launch<32>(ctx, a)
            : n <= 64 ? launch<64>(ctx, a)
                      : launch<128>(ctx, a);
+}
+
+extern "C" int seqmix_unit_lower_inverse_prepare__cuda_sm80(int shared_bytes)
+{
+    return dv_allow_shared(shared_bytes, inverse_kernel<128>);
 }

@@ -79,7 +79,7 @@ struct Config {
     int processors = EMU_PROCESSORS, shared_bytes = EMU_SHARED_BYTES;
 };
 extern Config config;
-/* from EMU_ORDER=fwd|rev|rand:SEED, EMU_CHECK=0|1, EMU_RACES=0|1, EMU_TC=24|25, EMU_LAUNCH=drop */
+/* from EMU_ORDER=fwd|rev|rand:SEED, EMU_CHECK=0|1, EMU_RACES=0|1, EMU_TC=24|25, EMU_LAUNCH=drop, EMU_SHARED=BYTES of a block */
 void configure();
 
 enum Op : uint8_t { RUNNING, SYNCWARP, SHFL, VOTE, MMA, LDMATRIX, BARRIER, EXITED };
@@ -272,6 +272,8 @@ namespace emu
 {
 cudaError_t allow_shared(const void *kernel, int bytes);
 }
+extern "C" uint64_t emu_attributes_set(void); /* calls of cudaFuncSetAttribute: none belongs into an op's call */
+extern "C" uint64_t emu_large_kernels(void);  /* kernels that were launched with more than 48 KiB of shared memory */
 template <class K> cudaError_t cudaFuncSetAttribute(K *kernel, cudaFuncAttribute, int bytes)
 {
     return emu::allow_shared(reinterpret_cast<const void *>(kernel), bytes);

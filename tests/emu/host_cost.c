@@ -2,6 +2,7 @@
 /*
  * What a call costs the host, with all its checks: every op of a CUDA context at model sizes while the emulator forgets its
  * launches (EMU_LAUNCH=drop), the least of many measurements. host_cost [MICROSECONDS] fails when a call takes longer.
+ * Kernels' attributes are for the context's creation: no call sets one, and each that was set is needed by some form of a kernel.
  */
 #define _POSIX_C_SOURCE 200809L
 #define SEQMIX_EXPERIMENTAL
@@ -13,6 +14,8 @@
 #include <time.h>
 
 enum { MEASUREMENTS = 60, CALLS = 50, SEQS = 64, ROWS = 8192 };
+
+uint64_t emu_attributes_set(void), emu_large_kernels(void); /* emu.h, which is C++ */
 
 static seqmix_ctx *ctx;
 static double limit = 5, slowest;
@@ -216,9 +219,93 @@ static void rows_ops(int64_t R)
     experts(R);
 }
 
+/* Not timed: a call that must be taken, with the workspace it asks for. */
+#define TAKEN(op, args)                                                                                                \
+    do {                                                                                                               \
+        size_t bytes = 0;                                                                                              \
+        if (seqmix_##op##_workspace(ctx, (args), &bytes) != SEQMIX_OK ||                                               \
+            seqmix_##op(ctx, (args), bytes > 0 ? somewhere() : NULL, bytes) != SEQMIX_OK) {                            \
+            fprintf(stderr, "host_cost: %s: %s\n", #op, seqmix_last_error(ctx));                                       \
+            exit(2);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static void delta_forms(seqmix_dtype x, int64_t heads, bool channels)
+{
+    enum { D = 128 };
+    const seqmix_batch batch = batch_of(ROWS);
+    const seqmix_deltanet_args delta = {.struct_size = sizeof delta,
+                                        .gate_kind = SEQMIX_GATE_LOG,
+                                        .beta_kind = SEQMIX_BETA_SIGMOID,
+                                        .batch = &batch,
+                                        .q = T(x, ROWS, heads, D),
+                                        .k = T(x, ROWS, heads, D),
+                                        .v = T(x, ROWS, heads, D),
+                                        .gate = channels ? F32(ROWS, heads, D) : F32(ROWS, heads),
+                                        .beta = F32(ROWS, heads),
+                                        .state = F32(SEQS, heads, D, D),
+                                        .o = T(x, ROWS, heads, D)};
+    TAKEN(deltanet_chunk_forward, &delta);
+}
+
+static void ssd_forms(seqmix_dtype x, int64_t N, int64_t P)
+{
+    const seqmix_batch batch = batch_of(ROWS);
+    const seqmix_ssd_args ssd = {.struct_size = sizeof ssd,
+                                 .batch = &batch,
+                                 .x = T(x, ROWS, 8, P),
+                                 .dt = T(x, ROWS, 8),
+                                 .A = F32(8),
+                                 .B = T(x, ROWS, 1, N),
+                                 .C = T(x, ROWS, 1, N),
+                                 .state = F32(SEQS, 8, P, N),
+                                 .y = T(x, ROWS, 8, P)};
+    TAKEN(ssd_chunk_forward, &ssd);
+}
+
+static void other_forms(seqmix_dtype x, seqmix_dtype weight)
+{
+    enum { D = 512, N = 64 };
+    const seqmix_batch batch = batch_of(ROWS);
+    const seqmix_scan_args scan = {.struct_size = sizeof scan,
+                                   .batch = &batch,
+                                   .x = T(x, ROWS, D),
+                                   .dt = T(x, ROWS, D),
+                                   .A = F32(D, N),
+                                   .B = T(x, ROWS, 1, N),
+                                   .C = T(x, ROWS, 1, N),
+                                   .state = F32(SEQS, D, N),
+                                   .y = T(x, ROWS, D)};
+    const seqmix_linear_args linear = {
+        .struct_size = sizeof linear, .x = T(x, ROWS, D), .weight = T(weight, D, D), .y = T(x, ROWS, D)};
+    const seqmix_inverse_args inverse = {
+        .struct_size = sizeof inverse, .a = T(x, 16, 128, 128), .inv = T(x, 16, 128, 128)};
+    TAKEN(selective_scan_rows, &scan);
+    TAKEN(linear, &linear);
+    TAKEN(unit_lower_inverse, &inverse);
+}
+
+/* Every form of the kernels with large blocks; the context is SEQMIX_CTX_FAST. */
+static void large_forms(void)
+{
+    static const seqmix_dtype types[] = {SEQMIX_BF16, SEQMIX_F16, SEQMIX_F32};
+    static const int64_t heads[] = {8, 32, 48, 66, 100, 132, 200, 512}, states[] = {64, 128, 256},
+                         values[] = {16, 32, 64, 80};
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 8; k++)
+            delta_forms(types[i], heads[k], false);
+        delta_forms(types[i], 16, true);
+        for (int k = 0; k < 12; k++)
+            ssd_forms(types[i], states[k / 4], values[k % 4]);
+        other_forms(types[i], types[i]);
+        other_forms(types[i], SEQMIX_Q8_0);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const seqmix_ctx_desc desc = {.struct_size = sizeof desc, .backend = SEQMIX_BACKEND_CUDA, .device = -1};
+    const seqmix_ctx_desc desc = {
+        .struct_size = sizeof desc, .backend = SEQMIX_BACKEND_CUDA, .device = -1, .flags = SEQMIX_CTX_FAST};
     const seqmix_inverse_args inverse = {
         .struct_size = sizeof inverse, .a = F32(1024, 64, 64), .inv = F32(1024, 64, 64)};
     char why[256];
@@ -228,13 +315,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "host_cost: %s\n", why);
         return 2;
     }
+    const uint64_t attributes_set = emu_attributes_set();
     mixers(ROWS, false);
     mixers(SEQS, false);
     mixers(SEQS, true);
     OP(unit_lower_inverse, 1024 * 64, &inverse);
     rows_ops(ROWS);
     rows_ops(SEQS);
+    large_forms();
+    const uint64_t in_calls = emu_attributes_set() - attributes_set;
     seqmix_ctx_destroy(ctx);
     printf("the slowest call takes %.2f us, the limit is %.2f us\n", slowest, limit);
-    return n_over > 0;
+    printf("attributes set: %" PRIu64 " for the context, %" PRIu64 " by calls; %" PRIu64 " kernels had large blocks\n",
+           attributes_set, in_calls, emu_large_kernels());
+    return n_over > 0 || in_calls > 0 || attributes_set != emu_large_kernels();
 }

@@ -6,9 +6,12 @@
 namespace
 {
 
+uint64_t attributes_set;
+
 void *begin()
 {
     cudaStream_t stream = nullptr;
+    attributes_set = emu_attributes_set();
     (void)cudaStreamCreate(&stream);
     (void)cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
     return stream;
@@ -19,6 +22,7 @@ void *end(void *stream)
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t recorded = nullptr;
     if (cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph) != cudaSuccess) return nullptr;
+    if (emu_attributes_set() != attributes_set) return nullptr;
     (void)cudaGraphInstantiate(&recorded, graph, 0);
     (void)cudaGraphDestroy(graph);
     return recorded;

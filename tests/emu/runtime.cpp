@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include "engine.h"
 
@@ -41,7 +42,9 @@ namespace
 emu_stream legacy;
 std::vector<emu_stream *> streams;
 cudaError_t last_error = cudaSuccess;
-std::map<const void *, int> allowed_shared;
+std::map<const void *, int> allowed_shared; /* dynamic, where it was asked for more than 48 KiB */
+std::set<const void *> large_kernels;       /* launched so */
+uint64_t n_attributes_set = 0;
 std::map<void *, size_t> memory; /* bytes as asked */
 uint32_t next_serial = 2;        /* of blocks; 1 is the host's */
 bool configured = false;
@@ -152,6 +155,7 @@ void configure()
     if (const char *races = getenv("EMU_RACES")) config.races = strcmp(races, "0") != 0;
     if (const char *check = getenv("EMU_CHECK")) config.check = config.check && strcmp(check, "0") != 0;
     if (getenv("EMU_COUNT") != nullptr) config.count = true;
+    if (const char *bytes = getenv("EMU_SHARED")) config.shared_bytes = atoi(bytes);
     if (const char *bits = getenv("EMU_TC")) config.tensor_bits = atoi(bits);
     state.random = config.seed * 0x9E3779B97F4A7C15ull + 1;
 }
@@ -163,8 +167,10 @@ int launch(const void *kernel, dim3 grid, dim3 block, size_t shared, void *strea
     const std::shared_ptr<void> held(args.at, args.drop);
     const size_t allowed = allowed_shared.count(kernel) != 0 ? (size_t)allowed_shared[kernel] : 48 << 10;
     if (threads_of == 0 || threads_of > MAX_THREADS || block.z > 64 || blocks == 0 || grid.x > INT32_MAX ||
-        grid.y > 65535 || grid.z > 65535 || shared > allowed)
+        grid.y > 65535 || grid.z > 65535)
         return fail_with(cudaErrorInvalidConfiguration);
+    if (shared > allowed) return fail_with(cudaErrorInvalidValue);
+    if (shared > 48 << 10) large_kernels.insert(kernel);
     if (config.drop) return cudaSuccess;
     if (stream == nullptr && breaks_capture() != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
     enqueue(static_cast<cudaStream_t>(stream), [=] {
@@ -200,12 +206,23 @@ void each_memory(void (*see)(void *at, size_t bytes))
 
 cudaError_t allow_shared(const void *kernel, int bytes)
 {
+    n_attributes_set++;
     if (bytes > config.shared_bytes) return fail_with(cudaErrorInvalidValue);
     allowed_shared[kernel] = bytes;
     return cudaSuccess;
 }
 
 } /* namespace emu */
+
+extern "C" uint64_t emu_attributes_set(void)
+{
+    return n_attributes_set;
+}
+
+extern "C" uint64_t emu_large_kernels(void)
+{
+    return large_kernels.size();
+}
 
 /* ---------------------------------------------------------------- devices and memory */
 
@@ -229,6 +246,7 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 {
     if (device != 0) return fail_with(cudaErrorInvalidDevice);
+    if (!configured) emu::configure();
     switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
         *value = emu::config.processors;

@@ -159,6 +159,17 @@ template <class... P, class... A> static void show(const char *name, int n, void
     n_failed += error != cudaSuccess;
 }
 
+/* 50000 bytes are refused until the kernel is given leave: three error codes. */
+static void show_leave(uint32_t *y)
+{
+    const cudaError_t refused = dv_launch(forget, dim3(1), dim3(LANES), 50000, nullptr, y);
+    (void)cudaGetLastError();
+    const cudaError_t asked = dv_allow_shared(50000, forget);
+    const cudaError_t taken = dv_launch(forget, dim3(1), dim3(LANES), 50000, nullptr, y);
+    printf("leave %08x %08x %08x\n", (unsigned)refused, (unsigned)asked, (unsigned)taken);
+    n_failed += asked != cudaSuccess || taken != cudaSuccess;
+}
+
 int main()
 {
     void *memory = nullptr, *given = nullptr;
@@ -187,5 +198,6 @@ int main()
     show("mma_f16_rounding", 128, products<1, false>, y, y);
     show("mma_tf32", 128, products<2, true>, y, y);
     show("mma_tf32_rounding", 128, products<2, false>, y, y);
+    show_leave(y);
     return n_failed != 0;
 }

@@ -375,8 +375,12 @@ static void host_bugs(const float *x, float *y)
     (void)cudaStreamDestroy(s);
     (void)cudaStreamDestroy(u);
 
-    const cudaError_t e = dv_launch(copy, dim3(1), dim3(N), 170000, nullptr, x, y);
-    judge("shared_beyond_163_KiB", nullptr, e == cudaErrorInvalidValue);
+    judge("shared_beyond_163_KiB", nullptr, dv_allow_shared(170000, copy) == cudaErrorInvalidValue);
+    const cudaError_t unasked = dv_launch(copy, dim3(1), dim3(N), 50000, nullptr, x, y);
+    judge("shared_beyond_48_KiB_unasked", nullptr, unasked == cudaErrorInvalidValue);
+    const cudaError_t asked = dv_allow_shared(50000, copy);
+    judge("shared_beyond_48_KiB_asked", nullptr,
+          asked == cudaSuccess && dv_launch(copy, dim3(1), dim3(N), 50000, nullptr, x, y) == cudaSuccess);
 }
 
 static void products()
