@@ -14,15 +14,27 @@
 
 #include "bench.h"
 
-enum { MOST_SAMPLES = 400, FEW_SAMPLES = 5, ENOUGH_QUIET = 3, MOST_CALLS = 100000, BLOCK_FLOATS = 1 << 20 };
+enum {
+    MOST_SAMPLES = 400,
+    FEW_SAMPLES = 5,
+    ENOUGH_QUIET = 3,
+    MOST_CALLS = 100000,
+    BLOCK_FLOATS = 1 << 20,
+    EXPS = 1024
+};
 
 static const double BURST_SECONDS = 100e-6, SAMPLE_SECONDS = 500e-6, QUIET_CORE = 0.98;
 /* Of the best burst: the clock holds within a few per cent when undisturbed, shared memory does not. */
-static const double QUIET_FMA = 0.96, QUIET_COPY = 0.90;
+static const double QUIET_FMA = 0.96, QUIET_EXPS = 0.92, QUIET_COPY = 0.90;
+
+struct rates {
+    double own, exps; /* of the burst's own kind; a copy has no exps */
+};
 
 struct sample {
-    double seconds, burst; /* a call; the slower of the two bursts around it */
-    double core;           /* processor time over time */
+    double seconds;      /* of a call */
+    struct rates around; /* the slower of the two bursts' */
+    double core;         /* processor time over time */
 };
 
 static double process_seconds(void)
@@ -32,10 +44,23 @@ static double process_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* One burst: its rate. */
-static double burst_rate(struct seqmix_burst *b)
+static double exps_rate(struct seqmix_burst *b)
+{
+    static _Alignas(64) float from[EXPS], to[EXPS];
+    if (from[0] == 0)
+        for (int i = 0; i < EXPS; i++)
+            from[i] = (float)(i + 1) * (1.0f / EXPS);
+    const double start = seqmix_bench_seconds();
+    for (int64_t r = 0; r < b->exp_rounds; r++)
+        b->peaks->exp(to, from, EXPS);
+    return (double)b->exp_rounds * EXPS / (seqmix_bench_seconds() - start);
+}
+
+/* One burst. */
+static struct rates burst_rates(struct seqmix_burst *b)
 {
     static float sink[4] = {0.999f, 0.001f};
+    struct rates rates = {0, 0};
     double work;
     const double start = seqmix_bench_seconds();
     if (b->from == NULL) {
@@ -45,24 +70,26 @@ static double burst_rate(struct seqmix_burst *b)
         work = 2.0 * BLOCK_FLOATS * sizeof(float);
         b->at = b->at + 2 * BLOCK_FLOATS <= b->n ? b->at + BLOCK_FLOATS : 0;
     }
-    const double rate = work / (seqmix_bench_seconds() - start);
-    if (rate > b->best) b->best = rate;
-    return rate;
+    rates.own = work / (seqmix_bench_seconds() - start);
+    if (b->from == NULL) rates.exps = exps_rate(b);
+    if (rates.own > b->best) b->best = rates.own;
+    if (rates.exps > b->best_exps) b->best_exps = rates.exps;
+    return rates;
 }
 
 static void warm_burst(struct seqmix_burst *b)
 {
     const double start = seqmix_bench_seconds();
     while (seqmix_bench_seconds() - start < 500 * BURST_SECONDS)
-        (void)burst_rate(b);
+        (void)burst_rates(b);
 }
 
 void seqmix_burst_fma(struct seqmix_burst *b, const struct seqmix_peaks *peaks)
 {
-    *b = (struct seqmix_burst){.peaks = peaks, .rounds = 1024};
-    for (double seconds = 0; seconds < BURST_SECONDS; b->rounds *= 2) {
+    *b = (struct seqmix_burst){.peaks = peaks, .rounds = 1024, .exp_rounds = 16};
+    for (double seconds = 0; seconds < 2 * BURST_SECONDS; b->rounds *= 2, b->exp_rounds *= 2) {
         const double start = seqmix_bench_seconds();
-        (void)burst_rate(b);
+        (void)burst_rates(b);
         seconds = seqmix_bench_seconds() - start;
     }
     warm_burst(b);
@@ -132,7 +159,9 @@ static void judge(struct seqmix_racer *r, const struct sample *samples, const st
     r->fastest = samples[0].seconds;
     for (int i = 0; i < r->n; i++) {
         if (samples[i].seconds < r->fastest) r->fastest = samples[i].seconds;
-        if (samples[i].burst >= enough && samples[i].core >= QUIET_CORE) quiet[r->n_quiet++] = samples[i].seconds;
+        if (samples[i].around.own >= enough && samples[i].around.exps >= QUIET_EXPS * burst->best_exps &&
+            samples[i].core >= QUIET_CORE)
+            quiet[r->n_quiet++] = samples[i].seconds;
     }
     r->median = r->n_quiet >= ENOUGH_QUIET ? seqmix_bench_quantile(quiet, r->n_quiet, 0.5) : 0;
 }
@@ -143,14 +172,15 @@ int seqmix_race(struct seqmix_racer *racers, int n, struct seqmix_burst *burst, 
     for (int i = 0; i < n; i++)
         if (warm_up(&racers[i]) != 0) return -1;
     const double start = seqmix_bench_seconds();
-    double before = burst_rate(burst);
+    struct rates before = burst_rates(burst);
     int rounds = 0;
     while (rounds < MOST_SAMPLES && (rounds < FEW_SAMPLES || seqmix_bench_seconds() - start < budget * n)) {
         for (int i = 0; i < n; i++) {
             struct sample *s = &samples[i][rounds];
             if (take_sample(&racers[i], s) != 0) return -1;
-            const double after = burst_rate(burst);
-            s->burst = before < after ? before : after;
+            const struct rates after = burst_rates(burst);
+            s->around.own = before.own < after.own ? before.own : after.own;
+            s->around.exps = before.exps < after.exps ? before.exps : after.exps;
             before = after;
         }
         rounds++;

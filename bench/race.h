@@ -8,13 +8,14 @@
 
 #include "peaks.h"
 
-/* A tenth of a millisecond of multiply-adds in registers, or a copy of a few MiB that lie in DRAM. */
+/* A tenth of a millisecond of multiply-adds in registers and another of exps, or a copy of a few MiB that lie in DRAM. The exps
+ * are there because a busy sibling thread takes a third of their rate, and of a kernel's, but nothing of the multiply-adds'. */
 struct seqmix_burst {
     const struct seqmix_peaks *peaks;
     float *from, *to; /* copy: two buffers of n floats; NULL: multiply-adds */
     int64_t n, at;
-    int64_t rounds;
-    double best; /* flop/s, or bytes/s read and written: the best burst so far */
+    int64_t rounds, exp_rounds;
+    double best, best_exps; /* flop/s, or bytes/s read and written; exps/s: the best burst so far */
 };
 
 /* Finds the length of a burst and its first best rate. */
@@ -35,7 +36,7 @@ struct seqmix_racer {
 };
 
 /* Times the racers in turn for about `budget` seconds each, after a first call that does not count. A sample is quiet when the
- * bursts before and after it reached 96 % of the best (90 % for copies), and when the process had a core for 98 % of it. `fastest`: use the
+ * bursts before and after it reached 96 % of the best (exps 92 %, copies 90 %), and when the process had a core for 98 % of it. `fastest`: use the
  * fastest samples in any case. 0, or -1 when a call failed. */
 int seqmix_race(struct seqmix_racer *racers, int n, struct seqmix_burst *burst, double budget, int fastest);
 
