@@ -18,7 +18,7 @@ static const struct class_use linear_classes[] = {
     {CLASS_COMPANY, BOUND_ORDINARY, {4, 33, 66}, FORM_ROWS},    {CLASS_WORKERS, BOUND_ORDINARY, {2, 11, 44}, FORM_ROWS},
     {CLASS_IN_PLACE, BOUND_ORDINARY, {2, 8, 40}, FORM_ROWS},    {CLASS_ZERO, BOUND_ORDINARY, {1, 2, 2}, FORM_ROWS},
     {CLASS_ONE_HOT, BOUND_ORDINARY, {1, 4, 16}, FORM_ROWS},     {CLASS_DENORMAL, BOUND_ORDINARY, {2, 4, 8}, FORM_ROWS},
-    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {2, 12, 40}, FORM_ROWS},
+    {CLASS_NEIGHBOURS, BOUND_ORDINARY, {2, 12, 40}, FORM_ROWS}, {CLASS_LONG, BOUND_ORDINARY, {1, 2, 4}, FORM_ROWS},
 };
 
 static const seqmix_dtype weights[] = {SEQMIX_F32,  SEQMIX_BF16, SEQMIX_F16,  SEQMIX_Q8_0, SEQMIX_Q4_0,  SEQMIX_Q5_0,
@@ -84,10 +84,15 @@ static void build_linear(struct call *call, struct draw *draw)
 {
     struct rng *rng = &draw->rng;
     const seqmix_dtype x = call->x, weight = draw_weight(draw);
-    const bool big = draw->name == CLASS_SIZES, narrow = check_chance(rng, 0.5);
+    const bool big = draw->name == CLASS_SIZES, narrow = check_chance(rng, 0.5), tall = draw->name == CLASS_LONG;
     const seqmix_dtype y = draw->name == CLASS_PARAMS ? check_param_dtype(draw, 1, x) : narrow ? x : SEQMIX_F32;
-    const int64_t R = draw->rows, I = draw_width(draw, weight, big);
+    const int64_t R = tall ? 1030 : draw->rows;
+    int64_t I = draw_width(draw, weight, big);
     int64_t O = big ? CHECK_PICK(rng, 80, 129) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 65);
+    if (tall) { /* rows and outputs beyond a task's, and the first ones so large that they go past the caches */
+        O = draw->variant % 2 == 0 ? 1032 : 136;
+        if (I > 150) I = seqmix_dtype_block(weight) < 150 ? 128 : seqmix_dtype_block(weight);
+    }
     if (R * O < 48 && R > 0) O += 48 / R;
     const int32_t invariant = (int32_t)check_below(rng, 2);
     const bool promised =
