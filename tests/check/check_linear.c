@@ -89,7 +89,7 @@ static void build_linear(struct call *call, struct draw *draw)
     const int64_t R = tall ? 1030 : draw->rows;
     int64_t I = draw_width(draw, weight, big);
     int64_t O = big ? CHECK_PICK(rng, 80, 129) : CHECK_PICK(rng, 1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 65);
-    if (tall) { /* rows and outputs beyond a task's, and the first ones so large that they go past the caches */
+    if (tall) { /* rows and outputs beyond a task's, the first ones so large that they go past the caches */
         O = draw->variant % 2 == 0 ? 1032 : 136;
         if (I > 150) I = seqmix_dtype_block(weight) < 150 ? 128 : seqmix_dtype_block(weight);
     }
@@ -97,7 +97,7 @@ static void build_linear(struct call *call, struct draw *draw)
     const int32_t invariant = (int32_t)check_below(rng, 2);
     const bool promised =
         draw->name < CLASS_FIRST_PROPERTY || R <= 16; /* that rows are independent, not being invariant */
-    call->args.linear.invariant = promised ? invariant : 1;
+    call->args.linear.invariant = tall ? draw->variant % 2 : promised ? invariant : 1;
     CHECK_DECLARE(call, "x", x, R, I);
     CHECK_DECLARE(call, "weight", weight, O, I);
     if (!check_absent(draw, 0)) CHECK_DECLARE(call, "bias", check_param_dtype(draw, 0, x), O);
