@@ -127,11 +127,13 @@ static void run_tile(const struct work *w, const struct delta_gates *g, int64_t 
     }
     for (; checkpoint < w->seq.ckpt_end; checkpoint++) {
         const int64_t row = batch->ckpt_row[checkpoint] - (begin - w->seq.begin);
-        if (row > n) break;
+        if (row >= n) break;
         delta_update(chunk, g, dim, (int)row, u[0], s, aside);
         store_columns(w, head, batch->ckpt_slot[checkpoint], column, aside);
     }
     delta_update(chunk, g, dim, n, u[0], s, s);
+    for (; checkpoint < w->seq.ckpt_end && batch->ckpt_row[checkpoint] == begin + n - w->seq.begin; checkpoint++)
+        store_columns(w, head, batch->ckpt_slot[checkpoint], column, s);
 }
 
 static void load_state(const struct work *w, int64_t head, float *state)

@@ -170,11 +170,13 @@ static void run_tile(const struct work *w, const struct gates *g, int64_t head, 
     for (; checkpoint < w->seq.ckpt_end; checkpoint++) {
         const int64_t row = a->batch->ckpt_row[checkpoint] - (begin - w->seq.begin);
         float aside[SSD_DIM * TILE];
-        if (row > n) break;
+        if (row >= n) break;
         update(w, g, x, (int)row, s, aside);
         store_lanes(w, head, a->batch->ckpt_slot[checkpoint], first, aside);
     }
     update(w, g, x, n, s, s);
+    for (; checkpoint < w->seq.ckpt_end && a->batch->ckpt_row[checkpoint] == begin + n - w->seq.begin; checkpoint++)
+        store_lanes(w, head, a->batch->ckpt_slot[checkpoint], first, s);
 }
 
 static void load_state(const struct work *w, int64_t head, float *state)
