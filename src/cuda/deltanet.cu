@@ -11,23 +11,6 @@
 #include "cuda.h"
 #include "deltanet_segments.cuh"
 
-/* A block's columns, head, segment and sequence. */
-template <int WIDTH>
-DV_DEV void find_segment(const seqmix_deltanet_args &a, const seqmix_batch &batch, const segments &cut, int64_t task,
-                         work &w)
-{
-    const int64_t tiles = (a.v.shape[2] + WIDTH - 1) / WIDTH, heads = a.v.shape[1], at = task / tiles / heads;
-    find_work(a, batch, at / cut.count * heads + task / tiles % heads, task % tiles * WIDTH, WIDTH, a.v.shape[2], w);
-    if (cut.count == 1) return;
-    w.segment = at % cut.count;
-    w.begin += w.segment * cut.rows;
-    if (w.begin > w.seq.end) w.begin = w.seq.end;
-    if (w.end > w.begin + cut.rows) w.end = w.begin + cut.rows;
-    w.from = cut.states;
-    w.read = (int32_t)at;
-    if (w.end < w.seq.end) w.write = -1;
-}
-
 template <class X, int MT, int WARPS>
 static __global__ void __launch_bounds__(32 * WARPS + HELPERS, 1)
     deltanet_chunk_kernel(seqmix_deltanet_args a, seqmix_batch batch, segments cut, int64_t first_task, int rows,
@@ -59,17 +42,13 @@ static cudaError_t launch(const struct seqmix_context *ctx, const seqmix_deltane
     return error;
 }
 
-static bool gates_per_channel(const seqmix_deltanet_args *a)
-{
-    return a->gate_kind != SEQMIX_GATE_NONE && a->gate.rank == 3;
-}
-
 /* Shared memory of the widest block. Some cards give a block 99 KiB, too little for f32 however narrow it is. */
-static size_t most_shared(int32_t dtype)
+static size_t most_shared(const seqmix_deltanet_args *a)
 {
-    return dtype == SEQMIX_BF16  ? shared_bytes<as_bf16, 128>()
-           : dtype == SEQMIX_F16 ? shared_bytes<as_f16, 64>()
-                                 : shared_bytes<as_f32, 64>();
+    return gates_per_channel(a)        ? seqmix_deltanet_kda_shared(a->v.dtype)
+           : a->v.dtype == SEQMIX_BF16 ? shared_bytes<as_bf16, 128>()
+           : a->v.dtype == SEQMIX_F16  ? shared_bytes<as_f16, 64>()
+                                       : shared_bytes<as_f32, 64>();
 }
 
 extern "C" seqmix_status seqmix_deltanet_chunk_forward_plan__cuda_sm80(const struct seqmix_context *ctx,
@@ -77,10 +56,11 @@ extern "C" seqmix_status seqmix_deltanet_chunk_forward_plan__cuda_sm80(const str
                                                                        struct seqmix_plan *plan)
 {
     if (a->k.shape[1] == 0 || a->k.shape[2] == 0 || a->k.shape[2] > DIM) return SEQMIX_ERR_UNSUPPORTED;
-    if (gates_per_channel(a)) return seqmix_deltanet_kda_plan(ctx, a, plan);
-    if (most_shared(a->v.dtype) > (size_t)ctx->shared_bytes) return SEQMIX_ERR_UNSUPPORTED;
+    if (most_shared(a) > (size_t)ctx->shared_bytes) return SEQMIX_ERR_UNSUPPORTED;
     const bool whole = seqmix_deltanet_segment_count(ctx, a) == 1;
-    plan->kernel = whole ? "cuda-sm80/deltanet_chunk" : "cuda-sm80/deltanet_segments";
+    plan->kernel = gates_per_channel(a) ? whole ? "cuda-sm80/deltanet_kda" : "cuda-sm80/deltanet_kda_segments"
+                   : whole              ? "cuda-sm80/deltanet_chunk"
+                                        : "cuda-sm80/deltanet_segments";
     plan->workspace = seqmix_deltanet_segment_bytes(ctx, a);
     plan->grain = rows_of_cell(a);
     return SEQMIX_OK;
@@ -91,11 +71,10 @@ extern "C" int seqmix_deltanet_chunk_forward__cuda_sm80(const struct seqmix_cont
 {
     segments cut;
     if (a->batch->n_seqs * a->v.shape[1] * a->v.shape[2] == 0) return cudaSuccess;
-    if (gates_per_channel(a)) return seqmix_deltanet_kda(ctx, a);
     const int error = seqmix_deltanet_segment_states(ctx, a, workspace, &cut);
     if (error != cudaSuccess) return error;
-    const int64_t heads = a->batch->n_seqs * cut.count * a->v.shape[1],
-                  width = cut_of(ctx, heads, a->v.shape[2], widest_of(a)).width;
+    if (gates_per_channel(a)) return seqmix_deltanet_kda(ctx, a, &cut);
+    const int64_t heads = a->batch->n_seqs * cut.count * a->v.shape[1], width = cut_of(ctx, a, heads).width;
     switch (a->v.dtype) {
     case SEQMIX_BF16:
         return width == 128  ? launch<as_bf16, 2, 4>(ctx, a, cut)

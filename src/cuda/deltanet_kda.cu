@@ -11,7 +11,7 @@
 #include "cuda.h"
 #include "deltanet_segments.cuh"
 
-constexpr int R = 16, WIDE = 64; /* rows of a cell, columns of a block */
+constexpr int R = KDA_ROWS, WIDE = KDA_WIDTH;
 constexpr int KDA_KEYS = DIM + 8, KDA_KEYS_PLANE = R * KDA_KEYS, KDA_SQUARE = R + 8, KDA_SQUARE_PLANE = R * KDA_SQUARE;
 constexpr int KDA_VALUES = WIDE + 4, KDA_SCRATCH = DIM + 16, KDA_MIX = R + 4;
 constexpr int OWNERS = 32 * (WIDE / 16), OWNERS_MEET = 3; /* threads that own the state; their barrier */
@@ -84,7 +84,7 @@ DV_DEV void take_rows(const seqmix_deltanet_args &a, const work &w, int64_t begi
 #pragma unroll 4
     for (int i = helper / WIDE; i < R; i += HELPERS / WIDE)
         c.values[i * KDA_VALUES + helper % WIDE] =
-            i < n && helper % WIDE < w.columns ? get(a.v, v + i * a.v.stride[0]) : 0;
+            i < n && helper % WIDE < w.columns && !w.identity ? get(a.v, v + i * a.v.stride[0]) : 0;
     if (helper < R) c.rows->beta[helper] = helper < n ? beta_of(a, begin + helper, w.head) : 0;
 #pragma unroll
     for (int i = 0; i < R; i++) {
@@ -362,7 +362,7 @@ DV_DEV void kda_inner_checkpoints(const seqmix_deltanet_args &a, const seqmix_ba
 }
 
 /* The n rows of a cell from `begin` on, for a warp's 16 columns from `first` on. */
-template <class X>
+template <class X, bool OUTPUTS>
 DV_DEV void kda_consume(const seqmix_deltanet_args &a, const seqmix_batch &batch, const work &w, const kda_cell<X> &c,
                         int64_t begin, int n, int first, int32_t &ckpt, float (&S)[1][TILES][4])
 {
@@ -383,14 +383,16 @@ DV_DEV void kda_consume(const seqmix_deltanet_args &a, const seqmix_batch &batch
     for (int e = 0; e < 8; e++)
         U[e / 4][e % 4] = T[0][e / 4][e % 4];
     products::take(u[0], U[0], U[1]);
-    kda_read<X>(S, c.queries, O[0]);
-    products::template multiply_square<1>(O, u, c.scores, KDA_SQUARE, KDA_SQUARE_PLANE);
-    __syncwarp(); /* values are read: outputs may take their place */
-    kda_stage(O[0], 1 / products::SCALE, first, c.values);
-    __syncwarp();
-    kda_write(a, w, begin, n, first, c.values);
-    __syncwarp();
-    kda_inner_checkpoints<X>(a, batch, w, c, begin, n, first, ckpt, S, U);
+    if (OUTPUTS) {
+        kda_read<X>(S, c.queries, O[0]);
+        products::template multiply_square<1>(O, u, c.scores, KDA_SQUARE, KDA_SQUARE_PLANE);
+        __syncwarp(); /* values are read: outputs may take their place */
+        kda_stage(O[0], 1 / products::SCALE, first, c.values);
+        __syncwarp();
+        kda_write(a, w, begin, n, first, c.values);
+        __syncwarp();
+        kda_inner_checkpoints<X>(a, batch, w, c, begin, n, first, ckpt, S, U);
+    }
 #pragma unroll
     for (int tile = 0; tile < TILES; tile += 2) {
         float d[2][4];
@@ -402,98 +404,128 @@ DV_DEV void kda_consume(const seqmix_deltanet_args &a, const seqmix_batch &batch
         for (int e = 0; e < 8; e++)
             S[0][tile + e / 4][e % 4] = d[e / 4][e % 4];
     }
-    for (; ckpt < w.seq.ckpt_end && batch.ckpt_row[ckpt] - (begin - w.seq.begin) <= n; ckpt++)
+    for (; OUTPUTS && ckpt < w.seq.ckpt_end && batch.ckpt_row[ckpt] - (begin - w.seq.begin) <= n; ckpt++)
         store_state<X, 1>(a.state, w, slot_or_none(batch.ckpt_slot[ckpt], a.state), first, S);
 }
 
 /* ---------------------------------------------------------------- kernel and launch */
 
-template <class X>
-static __global__ void __launch_bounds__(OWNERS + HELPERS, 1)
-    deltanet_kda_kernel(seqmix_deltanet_args a, seqmix_batch batch, int64_t first_task, int rows)
+/* A block's shared memory. */
+template <class X> struct kda_memory {
+    kda_cell<X> both;
+    kda_scratch *scratch;
+    work *at_work;
+};
+
+template <class X> DV_DEV kda_memory<X> kda_take_memory()
 {
     typedef typename products_of<X>::type products;
     constexpr int KEYS = products::PLANES * KDA_KEYS_PLANE, SQUARE = products::PLANES * KDA_SQUARE_PLANE;
     dv_smem shared;
-    kda_cell<X> both;
-    both.keys = shared.take<typename products::square>(2 * KEYS);
-    both.queries = shared.take<typename products::square>(2 * KEYS);
-    both.left = shared.take<typename products::square>(2 * KEYS);
-    both.solve = shared.take<typename products::square>(2 * SQUARE);
-    both.scores = shared.take<typename products::square>(2 * SQUARE);
-    both.values = shared.take<float>(2 * R * KDA_VALUES);
-    both.rows = shared.take<kda_rows>(2);
-    kda_scratch &scratch = *shared.take<kda_scratch>(1);
-    work &w = *shared.take<work>(1);
-    if (threadIdx.x == 0) {
-        const int64_t tiles = (a.v.shape[2] + WIDE - 1) / WIDE, task = first_task + blockIdx.x;
-        find_work(a, batch, task / tiles, task % tiles * WIDE, WIDE, a.v.shape[2], w);
-    }
-    __syncthreads();
-    if (w.begin == w.end) {
-        move_state(a, w);
-        return;
-    }
-    const bool helps = threadIdx.x >= OWNERS;
+    kda_memory<X> m;
+    m.both.keys = shared.take<typename products::square>(2 * KEYS);
+    m.both.queries = shared.take<typename products::square>(2 * KEYS);
+    m.both.left = shared.take<typename products::square>(2 * KEYS);
+    m.both.solve = shared.take<typename products::square>(2 * SQUARE);
+    m.both.scores = shared.take<typename products::square>(2 * SQUARE);
+    m.both.values = shared.take<float>(2 * R * KDA_VALUES);
+    m.both.rows = shared.take<kda_rows>(2);
+    m.scratch = shared.take<kda_scratch>(1);
+    m.at_work = shared.take<work>(1);
+    return m;
+}
+
+/* The rows of a block, whose work is known. */
+template <class X, bool OUTPUTS>
+DV_DEV void kda_run_cells(const seqmix_deltanet_args &a, const seqmix_batch &batch, int rows, const kda_memory<X> &m)
+{
+    const work &w = *m.at_work;
     const int first = (int)threadIdx.x / 32 * 16;
-    int32_t ckpt = w.seq.ckpt;
-    float S[1][TILES][4];
-    if (helps) {
-        int now = 0;
+    int now = 0;
+    if (threadIdx.x >= OWNERS) {
 #pragma unroll 1
         for (int64_t begin = w.begin; begin < w.end; begin += rows, now ^= 1) {
             kda_prepare<X>(a, w, begin, (int)(w.end - begin < rows ? w.end - begin : rows), (int)threadIdx.x - OWNERS,
-                           kda_cell_of<X>(both, now), scratch);
+                           kda_cell_of<X>(m.both, now), *m.scratch);
             dv_barrier(ALL_MEET, OWNERS + HELPERS);
         }
         dv_barrier(ALL_MEET, OWNERS + HELPERS); /* the last cell is consumed */
         return;
     }
+    int32_t ckpt = w.seq.ckpt;
+    float S[1][TILES][4];
     load_state<X, 1>(w, first, S);
     dv_barrier(ALL_MEET, OWNERS + HELPERS);
-    int now = 0;
 #pragma unroll 1
     for (int64_t begin = w.begin; begin < w.end; begin += rows, now ^= 1) {
-        kda_consume<X>(a, batch, w, kda_cell_of<X>(both, now), begin,
-                       (int)(w.end - begin < rows ? w.end - begin : rows), first, ckpt, S);
+        kda_consume<X, OUTPUTS>(a, batch, w, kda_cell_of<X>(m.both, now), begin,
+                                (int)(w.end - begin < rows ? w.end - begin : rows), first, ckpt, S);
         dv_barrier(ALL_MEET, OWNERS + HELPERS);
     }
     store_state<X, 1>(w.to, w, w.write, first, S);
 }
 
-static int rows_of_kda_cell(const seqmix_deltanet_args *a)
+template <class X>
+static __global__ void __launch_bounds__(OWNERS + HELPERS, 1)
+    deltanet_kda_kernel(seqmix_deltanet_args a, seqmix_batch batch, segments cut, int64_t first_task, int rows)
 {
-    return a->chunk > 0 && a->chunk < R ? a->chunk : R;
+    const kda_memory<X> m = kda_take_memory<X>();
+    if (threadIdx.x == 0) find_segment<WIDE>(a, batch, cut, first_task + blockIdx.x, *m.at_work);
+    __syncthreads();
+    if (m.at_work->begin < m.at_work->end)
+        kda_run_cells<X, true>(a, batch, rows, m);
+    else if (m.at_work->seq.begin == m.at_work->seq.end && m.at_work->segment == 0)
+        move_state(a, *m.at_work);
 }
 
-seqmix_status seqmix_deltanet_kda_plan(const struct seqmix_context *ctx, const seqmix_deltanet_args *a,
-                                       struct seqmix_plan *plan)
+template <class X>
+static __global__ void __launch_bounds__(OWNERS + HELPERS, 1)
+    deltanet_kda_ends_kernel(seqmix_deltanet_args a, seqmix_batch batch, segments cut, int rows)
 {
-    const size_t bytes = a->v.dtype == SEQMIX_BF16 ? kda_shared_bytes<as_bf16>() : kda_shared_bytes<as_f32>();
-    if (bytes > (size_t)ctx->shared_bytes) return SEQMIX_ERR_UNSUPPORTED;
-    plan->kernel = "cuda-sm80/deltanet_kda";
-    plan->workspace = 0;
-    plan->grain = rows_of_kda_cell(a);
-    return SEQMIX_OK;
+    const kda_memory<X> m = kda_take_memory<X>();
+    if (threadIdx.x == 0) find_end<WIDE>(a, batch, cut, blockIdx.x, *m.at_work);
+    __syncthreads();
+    if (m.at_work->end < m.at_work->seq.end) kda_run_cells<X, false>(a, batch, rows, m);
 }
 
-template <class X> static cudaError_t launch(const struct seqmix_context *ctx, const seqmix_deltanet_args *a)
+template <class X>
+static cudaError_t launch(const struct seqmix_context *ctx, const seqmix_deltanet_args *a, const segments &cut)
 {
-    const int64_t tasks = a->batch->n_seqs * a->v.shape[1] * ((a->v.shape[2] + WIDE - 1) / WIDE);
+    const int64_t tasks = a->batch->n_seqs * cut.count * a->v.shape[1] * ((a->v.shape[2] + WIDE - 1) / WIDE);
     cudaError_t error = cudaSuccess;
     for (int64_t first = 0; first < tasks && error == cudaSuccess; first += INT32_MAX)
         error =
             dv_launch(deltanet_kda_kernel<X>, blocks_for(tasks - first), dim3(OWNERS + HELPERS), kda_shared_bytes<X>(),
-                      static_cast<cudaStream_t>(ctx->stream), *a, *a->batch, first, rows_of_kda_cell(a));
+                      static_cast<cudaStream_t>(ctx->stream), *a, *a->batch, cut, first, rows_of_cell(a));
     return error;
 }
 
-int seqmix_deltanet_kda(const struct seqmix_context *ctx, const seqmix_deltanet_args *a)
+template <class X>
+static cudaError_t launch_ends(const struct seqmix_context *ctx, const seqmix_deltanet_args *a, const segments &cut)
 {
-    return a->v.dtype == SEQMIX_BF16 ? launch<as_bf16>(ctx, a) : launch<as_f32>(ctx, a);
+    return dv_launch(deltanet_kda_ends_kernel<X>, dim3((unsigned)end_tasks(a, cut, WIDE)), dim3(OWNERS + HELPERS),
+                     kda_shared_bytes<X>(), static_cast<cudaStream_t>(ctx->stream), *a, *a->batch, cut,
+                     rows_of_cell(a));
+}
+
+size_t seqmix_deltanet_kda_shared(int32_t dtype)
+{
+    return dtype == SEQMIX_BF16 ? kda_shared_bytes<as_bf16>() : kda_shared_bytes<as_f32>();
+}
+
+int seqmix_deltanet_kda(const struct seqmix_context *ctx, const seqmix_deltanet_args *a, const struct segments *cut)
+{
+    return a->v.dtype == SEQMIX_BF16 ? launch<as_bf16>(ctx, a, *cut) : launch<as_f32>(ctx, a, *cut);
+}
+
+int seqmix_deltanet_kda_ends(const struct seqmix_context *ctx, const seqmix_deltanet_args *a,
+                             const struct segments *cut)
+{
+    return a->v.dtype == SEQMIX_BF16 ? launch_ends<as_bf16>(ctx, a, *cut) : launch_ends<as_f32>(ctx, a, *cut);
 }
 
 extern "C" int seqmix_deltanet_kda_prepare__cuda_sm80(int shared_bytes)
 {
-    return dv_allow_shared(shared_bytes, deltanet_kda_kernel<as_bf16>, deltanet_kda_kernel<as_f32>);
+    return dv_allow_shared(shared_bytes, deltanet_kda_kernel<as_bf16>, deltanet_kda_kernel<as_f32>,
+                           deltanet_kda_ends_kernel<as_bf16>, deltanet_kda_ends_kernel<as_f32>);
 }

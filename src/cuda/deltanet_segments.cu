@@ -13,26 +13,6 @@
 
 /* ---------------------------------------------------------------- ends and transitions */
 
-/* Tiles of E in the first segment, of E and T in others; heads, sequences. */
-template <int WIDTH>
-DV_DEV void find_end(const seqmix_deltanet_args &a, const seqmix_batch &batch, const segments &cut, int64_t task,
-                     work &w)
-{
-    const int64_t of_values = (a.v.shape[2] + WIDTH - 1) / WIDTH, of_keys = (a.k.shape[2] + WIDTH - 1) / WIDTH;
-    const int64_t each = of_values + of_keys, tiles = (cut.count - 1) * each - of_keys, heads = a.v.shape[1];
-    const int64_t tile = task % tiles + (task % tiles < of_values ? 0 : of_keys);
-    const bool ends = tile % each < of_values;
-    find_work(a, batch, task / tiles, (ends ? tile % each : tile % each - of_values) * WIDTH, WIDTH,
-              ends ? a.v.shape[2] : a.k.shape[2], w);
-    w.segment = tile / each;
-    w.begin += w.segment * cut.rows;
-    w.end = w.begin + cut.rows;
-    if (w.segment > 0) w.read = -1;
-    w.to = ends ? cut.states : cut.transitions;
-    w.write = (int32_t)(task / tiles / heads * cut.count + w.segment + (ends ? 1 : 0));
-    w.identity = !ends;
-}
-
 template <class X, int MT, int WARPS>
 static __global__ void __launch_bounds__(32 * WARPS + HELPERS)
     deltanet_ends_kernel(seqmix_deltanet_args a, seqmix_batch batch, segments cut, int rows, bool pieces)
@@ -159,20 +139,19 @@ static int64_t most_heads(const struct seqmix_context *ctx, const seqmix_deltane
     return heads < enough || (ctx->flags & SEQMIX_CTX_FAST_ALWAYS) != 0 ? heads : enough;
 }
 
-/* Times are those of cut_of. An end takes 0.7 of what a segment takes with its outputs; a step from segment to segment 0.7 of a
- * cell; two launches more some cells. */
+/* Times are those of cut_of. An end takes 0.7 of what a segment takes with its outputs (0.9 with gates per channel, where preparing
+ * takes longest); a step from segment to segment 0.7 of a cell; two launches more some cells. */
 int64_t seqmix_deltanet_segment_count(const struct seqmix_context *ctx, const seqmix_deltanet_args *a)
 {
     const int64_t heads = a->batch->n_seqs * a->v.shape[1], most = most_segments(ctx, a), widest = widest_of(a);
     const int64_t of_values = (a->v.shape[2] + widest - 1) / widest, of_keys = (a->k.shape[2] + widest - 1) / widest;
     const int64_t rows = rows_of_cell(a), cells = (a->batch->max_rows + rows - 1) / rows;
-    const int64_t processors = at_least_one(ctx->processors);
+    const int64_t processors = at_least_one(ctx->processors), of_end = gates_per_channel(a) || widest == 128 ? 7 : 5;
     if (most == 1 || (ctx->flags & SEQMIX_CTX_FAST_ALWAYS) != 0) return most;
-    int64_t best = 1, least = cells * cut_of(ctx, heads, a->v.shape[2], widest).time * 9 / 10;
+    int64_t best = 1, least = cells * cut_of(ctx, a, heads).time * 9 / 10;
     for (int64_t count = 3; count <= most && heads * count <= most_heads(ctx, a); count++) {
         const int64_t ends = heads * ((count - 1) * (of_values + of_keys) - of_keys);
-        const int64_t of_cell = (ends + processors - 1) / processors * (widest == 128 ? 7 : 5) +
-                                cut_of(ctx, heads * count, a->v.shape[2], widest).time;
+        const int64_t of_cell = (ends + processors - 1) / processors * of_end + cut_of(ctx, a, heads * count).time;
         const int64_t time = (cells + count - 1) / count * of_cell + 7 * count + 40;
         if (time >= least) continue;
         best = count;
@@ -211,9 +190,7 @@ template <class X, int MT, int WARPS>
 static cudaError_t launch_ends(const struct seqmix_context *ctx, const seqmix_deltanet_args *a, const segments &cut)
 {
     constexpr int WIDTH = 16 * MT * WARPS;
-    const int64_t of_values = (a->v.shape[2] + WIDTH - 1) / WIDTH, of_keys = (a->k.shape[2] + WIDTH - 1) / WIDTH;
-    const int64_t tiles = (cut.count - 1) * (of_values + of_keys) - of_keys;
-    return dv_launch(deltanet_ends_kernel<X, MT, WARPS>, dim3((unsigned)(a->batch->n_seqs * a->v.shape[1] * tiles)),
+    return dv_launch(deltanet_ends_kernel<X, MT, WARPS>, dim3((unsigned)end_tasks(a, cut, WIDTH)),
                      dim3(32 * WARPS + HELPERS), shared_bytes<X, WIDTH>(), static_cast<cudaStream_t>(ctx->stream), *a,
                      *a->batch, cut, rows_of_cell(a), all_in_pieces(a));
 }
@@ -227,9 +204,10 @@ int seqmix_deltanet_segment_states(const struct seqmix_context *ctx, const seqmi
     const int64_t groups = (a->v.shape[2] + CARRIED - 1) / CARRIED;
     *out = cut;
     if (count == 1) return cudaSuccess;
-    const cudaError_t error = a->v.dtype == SEQMIX_BF16  ? launch_ends<as_bf16, 2, 4>(ctx, a, cut)
-                              : a->v.dtype == SEQMIX_F16 ? launch_ends<as_f16, 1, 4>(ctx, a, cut)
-                                                         : launch_ends<as_f32, 1, 4>(ctx, a, cut);
+    const int error = gates_per_channel(a)        ? seqmix_deltanet_kda_ends(ctx, a, &cut)
+                      : a->v.dtype == SEQMIX_BF16 ? launch_ends<as_bf16, 2, 4>(ctx, a, cut)
+                      : a->v.dtype == SEQMIX_F16  ? launch_ends<as_f16, 1, 4>(ctx, a, cut)
+                                                  : launch_ends<as_f32, 1, 4>(ctx, a, cut);
     if (error != cudaSuccess) return error;
     return dv_launch(deltanet_carry_kernel, dim3((unsigned)(heads * groups)), dim3(32 * CARRIERS), 0,
                      static_cast<cudaStream_t>(ctx->stream), *a, *a->batch, cut);

@@ -294,7 +294,8 @@ static void large_forms(void)
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 8; k++)
             delta_forms(types[i], heads[k], false);
-        delta_forms(types[i], 16, true);
+        delta_forms(types[i], 4, true);
+        delta_forms(types[i], 64, true);
         for (int k = 0; k < 12; k++)
             ssd_forms(types[i], states[k / 4], values[k % 4]);
         other_forms(types[i], types[i]);

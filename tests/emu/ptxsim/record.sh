@@ -13,7 +13,10 @@ for program; do
     case $program in
     */seqmix-check*)
         EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --filter '*:*:gauss:*'
-        EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --fast --filter 'deltanet_chunk*:*:gauss:249'
+        for variant in 249 196; do # segments, with a gate per head and per key channel
+            EMU_RECORD=$folder "$program" --backend cuda-emu --rung cuda-sm80 --quick --fast \
+                --filter "deltanet_chunk*:*:gauss:$variant"
+        done
         ;;
     *) EMU_RECORD=$folder "$program" ;;
     esac
