@@ -236,7 +236,7 @@ int seqmix_shapes_load_dir(const char *dir, struct seqmix_shape *out, int max, c
 
 int seqmix_shapes_find_dir(char *out, size_t out_len, char *why, size_t why_len)
 {
-    static const char *const places[] = {"shapes", "../share/seqmix/shapes"};
+    static const char *const places[] = {"shapes", "../share/seqmix/shapes", "../../shapes" /* tests/emu's programs */};
     char exe[PATH_BYTES];
     const ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[length > 0 ? length : 0] = '\0';
@@ -248,6 +248,6 @@ int seqmix_shapes_find_dir(char *out, size_t out_len, char *why, size_t why_len)
         if (n > 0 && (size_t)n < out_len && stat(out, &info) == 0 && S_ISDIR(info.st_mode)) return 0;
     }
     if (why != NULL && why_len > 0)
-        snprintf(why, why_len, "no shape files in shapes or ../share/seqmix/shapes beside the program");
+        snprintf(why, why_len, "no shape files in shapes, ../share/seqmix/shapes or ../../shapes beside the program");
     return -1;
 }
